@@ -56,16 +56,22 @@ check: $(DEV)
 
 # All promises on real servers.
 test: $(DEV)
-	$(call timed,test,needs code test-stages)
+	$(call timed,test,needs test-stages)
 
 # What uses one core only, mypy, beside the tests.
 check-stages: $(DEV)
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint-python test-quick
 
-# Service tests leave a third of the processor to others; the tests that need nothing else take it, behind them. What each prints
-# comes when it has ended.
+# Service tests leave a third of the processor to others; the tests that need nothing else take it, behind them, and begin while
+# Rust is built. What each prints comes when it has ended.
 test-stages: $(DEV)
-	@$(MAKE) --no-print-directory --output-sync=target -j 2 test-service test-unit BEHIND="nice -n 10"
+	@$(MAKE) --no-print-directory --output-sync=target -j 4 lint-python test-service test-unit WAITS=yes BEHIND="nice -n 10"
+
+# Within `make test` each stage waits for what it runs on; alone it takes what is there.
+ifdef WAITS
+test-service: rust compiled
+test-unit: compiled
+endif
 
 # The long form, for the night: every version, space and setting, long fuzzing, whole sweeps, mutants, and the wheel as a user installs it.
 test-full: $(DEV)

@@ -23,6 +23,7 @@ class Server:
     def __init__(self, n_lost: int = 0) -> None:
         self.entries: dict[str, str] = {"jit": "off"}
         self.n_lost = n_lost
+        self.shows_file = True
         self.n_reloads = 0
         self.rows: dict[str, Any] = {}
 
@@ -41,20 +42,23 @@ class Server:
         self.rows["work_mem"] = SimpleNamespace(value=value, unit="kB", is_pending=is_pending, where="default")
 
 
-def change_of(server: Server, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A change of work_mem to 8 MB on it."""
+def change_of(server: Server, monkeypatch: pytest.MonkeyPatch, left: dict[str, str] | None = None) -> Any:
+    """A change of work_mem to 8 MB on it; `left`: the entries after the change before."""
 
     def reload(connect: object) -> None:
         server.n_reloads += 1
 
     monkeypatch.setattr(module, "read_entries", lambda connection: dict(server.entries))
+    monkeypatch.setattr(module, "file_entries", lambda connection: dict(server.entries) if server.shows_file else None)
     monkeypatch.setattr(module, "change_entries", server.change)
     monkeypatch.setattr(module, "file_faults", lambda connection: [])
     monkeypatch.setattr(module, "reload_and_wait", reload)
     monkeypatch.setattr(module, "read_rows_somehow", lambda reach: server.rows)
     base: Any = SimpleNamespace(reach={"entries": {"jit": "off"}}, values={"work_mem": 4096})
     states: Any = {"work_mem": SimpleNamespace(knob=KNOB)}
-    return module.AlterSystem(server).change(Config({"work_mem": 8192}), states, base, stays=False)  # type: ignore[arg-type]
+    channel = module.AlterSystem(server)  # type: ignore[arg-type]
+    channel.left = left
+    return channel.change(Config({"work_mem": 8192}), states, base, stays=False)
 
 
 def test_a_connection_that_is_lost_once_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +80,7 @@ def test_one_that_is_lost_again_ends_the_change(monkeypatch: pytest.MonkeyPatch)
 def test_what_the_file_holds_already_is_not_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     server.entries = {"jit": "off", "work_mem": "8MB"}
-    change = change_of(server, monkeypatch)
+    change = change_of(server, monkeypatch, left=dict(server.entries))
     change.write()
     change.take_effect()
     assert server.n_reloads == 0
@@ -126,7 +130,63 @@ def test_an_entry_that_somebody_else_changed_meanwhile_is_told(monkeypatch: pyte
     change.write()
     change.require_ours()
     server.entries["jit"] = "on"
-    change.require_ours()  # not one that we set
-    server.entries["work_mem"] = "1024"
-    with pytest.raises(ForeignChangeError, match=r"was changed by somebody else while Trimtab changed it: work_mem"):
+    with pytest.raises(ForeignChangeError, match=r"was changed by somebody else while Trimtab changed it: jit\n"):
+        change.require_ours()  # it would count as ours
+    server.entries = {"jit": "off", "work_mem": "1024"}
+    with pytest.raises(ForeignChangeError, match=r"was changed by somebody else while Trimtab changed it: work_mem\n"):
+        change.require_ours()
+
+
+@pytest.mark.parametrize(
+    ("left", "entries", "theirs"),
+    [
+        (None, {"jit": "off", "max_wal_size": "8GB"}, "max_wal_size"),
+        (None, {}, "jit"),
+        (None, {"jit": "off", "work_mem": "64MB"}, "work_mem"),
+        ({"jit": "off", "work_mem": "2MB"}, {"jit": "off", "work_mem": "2MB", "max_wal_size": "8GB"}, "max_wal_size"),
+        ({"jit": "off", "work_mem": "2MB"}, {"jit": "off", "work_mem": "64MB"}, "work_mem"),
+    ],
+)
+def test_what_somebody_else_has_set_since_the_last_look_is_not_reset(
+    monkeypatch: pytest.MonkeyPatch, left: dict[str, str] | None, entries: dict[str, str], theirs: str
+) -> None:
+    server = Server()
+    server.entries = dict(entries)
+    expected = rf"^postgresql.auto.conf was changed by somebody else since Trimtab last read it: {theirs}\n"
+    with pytest.raises(ForeignChangeError, match=expected) as raised:
+        change_of(server, monkeypatch, left=left).write()
+    assert raised.value.hint.startswith("tuning was stopped, so as not to fight over the configuration")
+    assert server.entries == entries
+
+
+def test_entries_as_found_are_known_after_a_change_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restore that was killed before it said so has put them back."""
+    change_of(Server(), monkeypatch, left={"jit": "off", "work_mem": "2MB"}).write()
+
+
+def test_what_a_change_has_left_is_known_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    change = change_of(server, monkeypatch)
+    change.write()
+    change.require_ours()
+    assert change._channel.left == server.entries == {"jit": "off", "work_mem": "8MB"}
+
+
+def test_where_the_file_cannot_be_seen_a_value_that_follows_ours_is_not_somebody_elses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only values in use are seen then, in the words of pg_settings."""
+    server = Server()
+    server.shows_file = False
+    change = change_of(server, monkeypatch)
+    change.write()
+    server.shows(8192)
+    change.take_effect()
+    server.entries = {"jit": "on", "work_mem": "8192kB"}
+    with pytest.raises(ForeignChangeError, match="work_mem"):
+        change.require_ours()
+    change.check()
+    change.require_ours()
+    server.entries["max_wal_size"] = "8GB"
+    with pytest.raises(ForeignChangeError, match=r": max_wal_size\n"):
         change.require_ours()

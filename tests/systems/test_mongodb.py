@@ -19,7 +19,7 @@ from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values
 from trimtab.systems.mongodb.__main__ import main
 from trimtab.systems.mongodb.client import Mongod
-from trimtab.systems.mongodb.values import ENGINE, as_conf, commands_of, counters_of, values_of
+from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, values_of
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
 
 CONF = """\
@@ -300,3 +300,35 @@ def test_the_target_is_found_by_its_name(tmp_path: Path) -> None:
     assert target.kind == "mongodb"
     endpoint = target._reach.endpoint()
     assert (endpoint.protocol, endpoint.host, endpoint.port, endpoint.database) == ("mongodb", "127.0.0.1", 27017, "")
+
+
+def test_what_the_file_names_no_longer_has_its_found_value_again() -> None:
+    """No command of a mongod unsets a parameter: taken out of the file alone, ours would count until the next start."""
+    parameters = {**PARAMETERS, "ttlMonitorSleepSecs": 5, RUNTIME: "eviction_dirty_target=15,cache_overhead=9"}
+    now = values_of(parameters, OPTIONS, STATUS)
+    conf = "storage:\n  dbPath: /data\n"
+    assert commands_of(conf, now) == []
+    back = {"setParameter.ttlMonitorSleepSecs": "60", f"{ENGINE}eviction_dirty_target": "5"}
+    assert commands_of(conf, now, back, parameters[RUNTIME]) == [
+        {"setParameter": 1, "ttlMonitorSleepSecs": 60},
+        {"setParameter": 1, RUNTIME: "eviction_dirty_target=5,cache_overhead=9"},
+    ]
+
+
+def test_a_text_of_the_engine_hides_nothing_that_was_set_before() -> None:
+    """A mongod shows the last text only: without them in it, the settings of the one before would seem to be unset."""
+    conf = MongodConf().write("", {f"{ENGINE}eviction_trigger": "90"})
+    commands = commands_of(conf, values_of(PARAMETERS, OPTIONS, STATUS), {}, PARAMETERS[RUNTIME])
+    assert commands == [{"setParameter": 1, RUNTIME: "eviction_dirty_target=10,eviction_trigger=90"}]
+
+
+def test_the_reload_of_the_catalogue_says_what_goes_back(client: list[dict[str, Any]], tmp_path: Path) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("storage:\n  dbPath: /data\n")
+    assert "{back}" in (catalogue().lifecycle.reload or "")
+    address = f"{ENGINE}eviction_trigger"
+    assert main(["mongodb://h/", "--reload", str(conf), "setParameter.ttlMonitorSleepSecs=50", f"{address}=90"]) == 0
+    assert client[-2:] == [
+        {"setParameter": 1, "ttlMonitorSleepSecs": 50},
+        {"setParameter": 1, RUNTIME: "eviction_dirty_target=10,eviction_trigger=90"},
+    ]

@@ -75,6 +75,68 @@ def test_an_option_file_put_back_by_somebody_else_at_once_is_told(
     assert _running(target, "thread_stack") == size
 
 
+class Killed(BaseException):
+    """Ends a tuner where it is: no handler takes anything back."""
+
+
+def _set_global(target: MysqlTarget, name: str, value: object) -> None:
+    with target._reach.connect() as session:
+        session.rows(f"SET GLOBAL {name} = {value}")
+
+
+@pytest.mark.parametrize("name", ["max_connections", "sort_buffer_size"])
+def test_what_stood_by_set_global_comes_back_after_a_kill_round_our_restart(
+    target: MysqlTarget, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """The server answers already when the undo looks: it needs no restart, and has begun without what no file holds. Once it is a
+    setting that the trial leaves alone, once one that it sets."""
+    usual, theirs = _running(target, name), 1 << 19
+    assert isinstance(usual, int)
+    theirs = 500 if name == "max_connections" else theirs
+    _set_global(target, name, theirs)
+    try:
+        found, restart = target.snapshot(), target._reach.restart
+
+        def restart_and_end() -> None:
+            restart()
+            raise Killed
+
+        with monkeypatch.context() as patch:
+            patch.setattr(target._reach, "restart", restart_and_end)
+            with pytest.raises(Killed):
+                target.apply(Config({"thread_stack": 262144, "sort_buffer_size": 1 << 20}))
+        own = target._sentry.own
+        assert not own.is_whole
+        if name == "max_connections":
+            assert _running(target, name) == usual, "the restart has lost it"
+        target.restore(found, own)
+        assert _running(target, name) == theirs
+        target.restore(found)
+    finally:
+        _set_global(target, name, usual)
+
+
+def test_what_was_set_after_that_restart_stays(target: MysqlTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = _running(target, "max_connections")
+    found, restart = target.snapshot(), target._reach.restart
+
+    def restart_and_end() -> None:
+        restart()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target._reach, "restart", restart_and_end)
+        with pytest.raises(Killed):
+            target.apply(Config({"thread_stack": 262144}))
+    _set_global(target, "max_connections", 777)
+    try:
+        target.restore(found, target._sentry.own)
+        assert _running(target, "max_connections") == 777
+        target.restore(found)
+    finally:
+        _set_global(target, "max_connections", usual)
+
+
 TEXT, CODE = "innodb_buffer_pool_resize_status", "innodb_buffer_pool_resize_status_code"
 
 

@@ -104,7 +104,7 @@ def test_own_changes_are_not_foreign_and_others_stay_so() -> None:
 
 
 def copy(text: str) -> FileCopy:
-    return FileCopy(content=text.encode(), mode=0o644, uid=0, gid=0)
+    return FileCopy(content=text.encode("latin-1"), mode=0o644, uid=0, gid=0)
 
 
 OURS = "# Written by Trimtab while it tunes; removed or put back afterwards.\n[mysqld]\nsort_buffer_size = 4096\n"
@@ -122,6 +122,9 @@ FOUND = "[mysqld]\nback_log = 70\n"
         ("# managed\n", FOUND, "# managed\n"),
         ("", None, ""),
         (OURS + "# mine\n", None, "[mysqld]\n# mine\n"),
+        # Bytes of letters ("Ņ" in UTF-8) and control characters are no ends of lines.
+        ("# \xc5\x85sort_buffer_size = 4096\n" + OURS, FOUND, "# \xc5\x85sort_buffer_size = 4096\n[mysqld]\n"),
+        ("a\x0csort_buffer_size = 4096\n", FOUND, "a\x0csort_buffer_size = 4096\n"),
     ],
 )  # fmt: skip
 def test_only_our_own_lines_are_taken_out(now: str, found: str | None, goal: str | None) -> None:

@@ -57,6 +57,23 @@ def test_bytes_mode_and_owner_come_back(target: PostgresTarget) -> None:
     reload_and_wait(target._reach.connect)
 
 
+def test_letters_of_somebody_else_s_are_no_ends_of_lines(target: PostgresTarget) -> None:
+    """As a change that failed before it was finished: what is ours is then found line by line."""
+    found = target.snapshot()
+    own = target.announce(Config({"work_mem": 8192}))
+    with target._reach.connect() as connection:
+        connection.execute("ALTER SYSTEM SET log_line_prefix = 'х ą %m '")
+        connection.execute("ALTER SYSTEM SET work_mem = '8MB'")
+    reload_and_wait(target._reach.connect)
+    pid = target._reach.pid
+    target.restore(found, own)
+    text = auto_conf(target).read_text()
+    assert "log_line_prefix = 'х ą %m '" in text
+    assert "work_mem" not in text
+    assert target.states()["work_mem"].running == 4096
+    assert target._reach.pid == pid
+
+
 def test_restart_only_when_a_value_needs_it(target: PostgresTarget) -> None:
     found = target.snapshot()
     pid = target._reach.pid

@@ -271,6 +271,7 @@ class Program:
 
     no_restart = ""
     instance = "1"
+    takes_back = False
 
     def __init__(self, node: Node, *, is_up: bool) -> None:
         self._node, self._is_up = node, is_up
@@ -291,7 +292,11 @@ class Program:
         if not self._is_up:
             raise TargetError("the program is down", hint="see its log")
 
-    def reload(self) -> None:
+    def know(self, run: str) -> None:
+        assert run in ("0", "")
+
+    def reload(self, back: dict[str, str]) -> None:
+        assert back == {}
         self.done.append("reload")
 
 
@@ -313,7 +318,8 @@ def undone(node: Node, channel: TableChannel, file: Path, *, is_up: bool, meddle
     program = Program(node, is_up=is_up)
     places = {"level": Place(conf, "level"), "table_compaction": Place(channel, "compaction.class")}
     live = LiveValues(plugins.load("targets", "cassandra").catalogue(), cast(Any, program))
-    Undo(cast(Any, program), places, ["table_compaction"], live, {}, dict).bring_back(found, own, lambda: None)
+    undo = Undo(cast(Any, program), places, ["table_compaction"], live, {}, dict, lambda name, value: str(value))
+    undo.bring_back(found, own, lambda: None)
     return program
 
 

@@ -102,9 +102,12 @@ class Model:
         """By somebody else, or after a power cut: what was set without a file is gone, and the files' values are in use."""
         for place in [place for place in self.theirs if place[0] == "live"]:
             line = ("auto", place[1])
-            their_line = self.theirs[line]
+            their_line, before_it = self.theirs[line], self.theirs[place]
             self.theirs[place] = their_line if their_line is not None else self.conf.get(place[1], self.boot[place[1]])
             self.also.pop(place, None)
+            if self.pending and before_it is not None:
+                # A change that died may have ordered this very restart: its undo may set again what was lost by it.
+                self.also[place] = {before_it}
             below = self.theirs[place]
             for change in (*self.applied, *self.pending):
                 before = change.places.pop(place, None)

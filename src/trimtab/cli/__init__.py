@@ -23,13 +23,19 @@ def _complain(message: str, hint: str | None = None) -> None:
 
 
 def _report_bug(error: BaseException) -> None:
-    """No traceback reaches the user: it goes to a file that can be sent along."""
+    """No traceback reaches the user: it goes to a file that can be sent along, where one can be written."""
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8") as file:
-        file.write(hide_literals("".join(traceback.format_exception(error))))
-    _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", f"please report it with the file {file.name}")
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8"
+        ) as file:
+            file.write(hide_literals("".join(traceback.format_exception(error))))
+        hint = f"please report it with the file {file.name}"
+    except OSError as trouble:
+        hint = f"please report it; no file about it could be written: {trouble.strerror or trouble}"
+    _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", hint)
 
 
 def main(arguments: list[str] | None = None) -> None:

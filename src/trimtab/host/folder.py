@@ -10,6 +10,8 @@ import errno
 import os
 import stat
 from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,6 +19,12 @@ from typing import Self
 from trimtab.host.base import FileCopy
 
 __all__ = ["Folder", "open_regular"]
+
+_ACL = "system.posix_acl_access"
+"""Its access control list (acl(5)): where there is one, the group's bits of the mode are the most that any it names may do."""
+
+_OF_CONTENT = ("security.ima", "security.evm")
+"""What the kernel has signed of a file; a new one gets its own."""
 
 _MOST_LINKS = 40
 """As the kernel's own limit (path_resolution(7))."""
@@ -96,16 +104,24 @@ class Folder:
             return FileCopy(content=content, mode=status.st_mode & 0o7777, uid=status.st_uid, gid=status.st_gid)
 
     def write(self, name: str, copy: FileCopy, *, beside: str) -> None:
-        """Replaces the file at once, with mode and owner, by way of a file named `beside`; durable."""
+        """Replaces the file at once, with mode and owner, by way of a file named `beside`; durable. The new file has the access
+        control list and the other extended attributes of the one that it replaces.
+
+        Raises:
+            OSError: also when the list cannot be kept: the mode alone would let others in, or keep some out.
+        """
+        attributes = self._attributes(name, copy.uid)
         self.remove(beside)
         handle = self.open_file(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(copy.content)
-                os.fchmod(handle, copy.mode)
                 status = os.fstat(handle)
                 if (status.st_uid, status.st_gid) != (copy.uid, copy.gid):
                     os.fchown(handle, copy.uid, copy.gid)
+                if attributes is not None:
+                    _set_attributes(handle, attributes)
+                os.fchmod(handle, copy.mode)  # after the list, which has its own idea of it
                 file.flush()
                 os.fsync(handle)
             self.rename(beside, name)
@@ -113,6 +129,30 @@ class Folder:
         except OSError:
             self.remove(beside)
             raise
+
+    def _attributes(self, name: str, uid: int) -> dict[str, bytes] | None:
+        """Extended attributes of a plain file of that user, those that can be read; None when there is no such file that can be
+        read. Of another user's nothing is taken: its list would let them read what is root's, if they have put it there."""
+        status = self.status(name)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            return None
+        try:
+            handle = self.open_file(name, os.O_RDONLY)
+        except (PermissionError, FileNotFoundError):
+            return None
+        found = {}
+        try:
+            if os.fstat(handle).st_uid != uid:
+                return None
+            for attribute in _listed(handle):
+                try:
+                    found[attribute] = os.getxattr(handle, attribute)
+                except OSError as error:
+                    if attribute == _ACL and error.errno != errno.ENODATA:
+                        raise
+        finally:
+            os.close(handle)
+        return found
 
     def rename(self, old: str, new: str) -> None:
         """Gives an entry another name in this folder; a file of that name is replaced."""
@@ -213,6 +253,37 @@ def _open(name: str, flags: int, mode: int, folder: int) -> int:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "it is a symbolic link", name) from error
         raise
+
+
+def _listed(handle: int) -> list[str]:
+    """Names of its extended attributes; [] where the file system has none."""
+    try:
+        return os.listxattr(handle)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return []
+        raise
+
+
+def _set_attributes(handle: int, attributes: Mapping[str, bytes]) -> None:
+    """Gives a new file these, as far as this user may; a list that it has from its folder is no longer there.
+
+    Raises:
+        OSError: the access control list cannot be set.
+    """
+    for attribute, value in attributes.items():
+        if attribute not in (_ACL, *_OF_CONTENT):
+            with suppress(OSError):
+                os.setxattr(handle, attribute, value)
+    try:
+        if _ACL in attributes:
+            os.setxattr(handle, _ACL, attributes[_ACL])
+        elif _ACL in _listed(handle):
+            os.removexattr(handle, _ACL)
+    except OSError as error:
+        raise OSError(
+            error.errno, f"its access control list cannot be kept: {os.strerror(error.errno or 0)}"
+        ) from error
 
 
 def _plain(handle: int, path: Path) -> int:

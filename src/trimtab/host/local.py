@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from trimtab.errors import TargetError
 from trimtab.host.base import CommandResult, Facts, FileCopy
@@ -42,7 +43,7 @@ class LocalHost:
         started = time.monotonic()
         switch = user is not None and user != os.geteuid()
         # Files instead of pipes: a daemon that the command leaves behind would keep a pipe open for ever.
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _output() as out, _output() as err:
             try:
                 process = subprocess.Popen(
                     list(argv),
@@ -168,6 +169,29 @@ class LocalHost:
             disk=disk_kind(path),
             limits=read_limits(),
         )
+
+
+def _output() -> IO[bytes]:
+    """A file for what a command prints; in memory where the disk takes none: a way back must not fail for that.
+
+    Not always in memory: a daemon that the command leaves behind may write into it for months.
+    """
+    try:
+        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
+    except OSError:
+        return _in_memory()
+    try:
+        file.write(b"?")  # a full disk lets files be made that take no byte
+        file.seek(0)
+        file.truncate()
+    except OSError:
+        file.close()
+        return _in_memory()
+    return file
+
+
+def _in_memory() -> IO[bytes]:
+    return os.fdopen(os.memfd_create("output"), "w+b")
 
 
 def _beside(name: str) -> str:

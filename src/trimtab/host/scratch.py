@@ -42,7 +42,11 @@ def scratch_folder() -> Iterator[Path]:
 
 def sweep_scratch() -> None:
     """Removes the scratch folders of processes that were killed, as far as this user may."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+    try:
+        place = Path(tempfile.gettempdir())
+    except OSError:  # none can be written, as on a full disk: the next sweep finds what lies there
+        return
+    for path in place.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             handle = os.open(path, _OPEN)
             try:

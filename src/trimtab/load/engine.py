@@ -265,13 +265,15 @@ class Engine:
             rows = ((str(name), float(value)) for name, _, value in (row[-3:] for row in cursor))
             return {name: value for name, value in rows if _COUNTS.match(name)}
 
-    def reconfigure(self, settings: Mapping[str, str]) -> None:
-        """Takes what can be taken while it is open.
+    def reconfigure(self, settings: Mapping[str, str], back: Mapping[str, str] | None = None) -> None:
+        """Takes what can be taken while it is open. What `settings` do not name stays as it is, but for `back`, which has these
+        values again: the engine begins with its settings of now, and none can be unset.
 
         Raises:
             EngineError: the engine refuses a value.
         """
-        taken = {name: value for name, value in settings.items() if name.startswith(_RECONFIGURED)}
+        wanted = {**settings, **(back or {})}
+        taken = {name: value for name, value in wanted.items() if name.startswith(_RECONFIGURED)}
         with self._words("the engine refuses the settings"):
             self._connection.reconfigure(nested(taken))
         self.settings |= taken

@@ -4,7 +4,8 @@ The engine is a library: whoever calls it does its work. So it gets a process of
 nothing else, and the load is sent to it: over the socket FOLDER/engine.sock it takes a line of JSON and answers with one, or
 becomes a load generator (`trimtab.load.serve`) that calls the engine on its own threads. Settings come from FOLDER/engine.conf.
 
-With --statistics or --reload it asks the process of FOLDER instead, and prints what it says.
+With --statistics or --reload it asks the process of FOLDER instead, and prints what it says. A reload takes NAME=VALUE of
+settings that are to have their earlier values again.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Server:
         engine, what = self._engine, command["do"]
         values = {name: value for name, value in command.items() if name != "do"}
         if what == "reload":
-            return engine.reconfigure(read_settings(self._conf))
+            return engine.reconfigure(read_settings(self._conf), **values)
         if what in ("copy", "drop"):
             getattr(engine, what)(**values)
             return _trim()
@@ -142,22 +143,27 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _asked(folder: Path, option: str) -> None:
-    answer = ask(folder / SOCKET, {"do": option.removeprefix("--")})
+def _asked(folder: Path, option: str, back: list[str]) -> None:
+    pairs = {name: value for name, _, value in (text.partition("=") for text in back)}
+    answer = ask(folder / SOCKET, {"do": option.removeprefix("--"), **({"back": pairs} if pairs else {})})
     if option == "--statistics":
         for name, value in answer.items():
             print(f"{value:.17g} {name}")
 
 
+def _is_meant(options: list[str]) -> bool:
+    return options in ([], ["--statistics"]) or (options[0] == "--reload" and all("=" in each for each in options[1:]))
+
+
 def main(argv: list[str]) -> int:
     """The exit code: 0 done, 1 the engine refuses, 2 it was not meant."""
-    if not argv or argv[0].startswith("-") or argv[1:] not in ([], ["--statistics"], ["--reload"]):
+    if not argv or argv[0].startswith("-") or not _is_meant(argv[1:]):
         print(__doc__, file=sys.stderr)
         return 2
     folder = Path(argv[0])
     try:
         if len(argv) > 1:
-            _asked(folder, argv[1])
+            _asked(folder, argv[1], argv[2:])
             return 0
         faulthandler.enable()  # a crash of the library shows where
         server = Server(folder)

@@ -174,7 +174,8 @@ def rollback(name: str, state_dir: Path, *, say: Callable[[str], None] = lambda 
         TargetError: the rollback point cannot be read, or something of ours still stands.
     """
     for found in recover_first(state_dir, say):
-        if (found.study, found.purpose) == (name, "rollback"):
+        # One that died before it took anything back has left the point: this one does its work.
+        if (found.study, found.purpose) == (name, "rollback") and point_of(state_dir, name) is None:
             return RolledBack(found.target, found.files, found.action)
     point = point_of(state_dir, name)
     if point is None:

@@ -18,6 +18,7 @@ from trimtab.systems.mount_options import MOUNT, commands_for
 from trimtab.systems.table_options import statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
+from trimtab.trial.undo import as_target_error
 
 if TYPE_CHECKING:  # `recover` is the emergency command: it loads no numbers
     from trimtab.space import Value
@@ -147,8 +148,9 @@ def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -
                 continue
             try:
                 action = undo(entry, holder=f"trimtab recover {entry.study}")
-            except TargetError as error:
-                stuck.append(Stuck(entry.study, targets, error))
+            except (TrimtabError, OSError) as error:
+                found = as_target_error(error, f"entry={entry.path.name} could not be undone")
+                stuck.append(Stuck(entry.study, targets, found))
                 continue
             entry.close(f"recovered: {action}")
         done.append(Recovered(entry.study, entry.purpose, targets, _files(entry.snapshots), action))

@@ -16,12 +16,13 @@ __all__ = ["Change", "Channel"]
 class Change(Protocol):
     """One config on its way into a system, in this order; a failure leaves it as it is, for the undo.
 
-    * `write()`: into files, all or nothing. Raises `ApplyError` when the system refuses it, `ForeignChangeError` when somebody
-      else has changed it meanwhile.
+    * `write()`: into files, all or nothing. Raises `ApplyError` when the system refuses it, `ForeignChangeError` when what it
+      would write over is neither as found nor as our last change left it.
     * `take_effect()`: whatever works without a restart; called again after one. Reads what the system then uses.
     * `must_restart()`: whether a value cannot show otherwise.
     * `check()`: that the system uses what it was asked for. Raises `ApplyError`.
-    * `require_ours()`: that what was written still stands: else it is not the config that fails. Raises `ForeignChangeError`.
+    * `require_ours()`: that what was written still stands, and nothing else there has changed: else it is not the config that
+      fails, and what somebody else has written would count as ours. Raises `ForeignChangeError`.
     * `effective()`: the values in use of the knobs that were set.
     """
 

@@ -20,8 +20,6 @@ from trimtab.host import (
     LocalHost,
     is_ending,
     is_running,
-    process_mark,
-    process_name,
     process_started_s,
 )
 from trimtab.records import Endpoint, Fault
@@ -30,6 +28,7 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_endpoint, is_cql
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
+from trimtab.systems.pid_file import PidFile, run_of
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import LoginRefusedError
@@ -42,8 +41,6 @@ _POLL_MOST_S = 0.25
 """Of a start: it is asked for every twentieth of what it has taken so far, for a look may start a program."""
 _READ_S = 10.0
 _READY_LINES = 200
-_STALE_S = 2.0
-"""A pid file is written soon after its process began: one older than the process is of an earlier one."""
 
 
 class AlwaysThere:
@@ -117,8 +114,10 @@ class AlwaysThere:
     @property
     def instance(self) -> str:
         """Tells this run of it from the next one; "" when nothing runs."""
-        pid = self.pid
-        return f"{pid} {process_mark(pid)}" if pid is not None else ""
+        return run_of(self.pid)
+
+    def know(self, run: str) -> None:
+        """An `instance` of before, which a journal has: the process is this program's, whatever the clock says now."""
 
     def began_after(self, paths: Sequence[Path]) -> bool:
         """Whether the process that runs now began after these files were last written or removed, so that it has read them."""
@@ -174,8 +173,16 @@ class AlwaysThere:
         """
         raise TargetError(f"the program cannot be restarted: {self.no_restart}", hint="give run or restart")
 
-    def reload(self) -> None:
+    @property
+    def takes_back(self) -> bool:
+        """Whether `reload` is told what goes back to the value that it had."""
+        return "{back}" in (self.settings.reload or "")
+
+    def reload(self, back: Mapping[str, str] | None = None) -> None:
         """Makes it read its files again; returns once its log says so, where the catalogue knows the words.
+
+        Args:
+            back: address -> text of what has the value again that it had when we came: `{back}` in the command.
 
         Raises:
             TargetError: the command fails, or it does not say so in time.
@@ -183,7 +190,8 @@ class AlwaysThere:
         if self.settings.reload is None:
             return
         mark = log_bytes(self.log_file)
-        self._command("reload", self.settings.reload)
+        words = shlex.join(f"{address}={text}" for address, text in (back or {}).items())
+        self._command("reload", filled(self.settings.reload, {"back": words}))
         if self._words.ready and self.log_file is not None:
             self._wait_for_ready(self.log_file, mark)
 
@@ -338,7 +346,7 @@ class CommandLifecycle(AlwaysThere):
 
     def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
         super().__init__(name, settings, paths, words)
-        self._pid_file = Path(settings.pid_file or "")
+        self._file = PidFile(settings.pid_file or "", settings.process)
         self._last_pid: int | None = None
 
     @property
@@ -352,45 +360,27 @@ class CommandLifecycle(AlwaysThere):
 
     @property
     def account(self) -> Account | None:  # type: ignore[override]
-        return owner_of(self._pid_file)
+        return owner_of(self._file.path)
+
+    def know(self, run: str) -> None:
+        self._file.know(run)
 
     @property
     def pid(self) -> int | None:
         """The process that the pid file names, when it is this program; one that is ending counts until it has ended."""
-        found = self._named()
-        if found is not None and not self._stranger(found):
+        found = self._file.pid
+        if found is not None and not self._file.stranger(found):
             self._last_pid = found
         elif self._last_pid is not None and not is_ending(self._last_pid):
             self._last_pid = None
         return self._last_pid
 
-    def _named(self) -> int | None:
-        try:
-            pid = int(self._pid_file.read_text().split()[0])
-        except (OSError, ValueError, IndexError):
-            return None
-        return pid if is_running(pid) else None
-
-    def _stranger(self, pid: int) -> str:
-        """Why the process of that number is not this program; "" when it may be."""
-        name = process_name(pid)
-        if self.settings.process is not None and name != self.settings.process[:15]:
-            return f"its name is {name!r}, not process={self.settings.process!r}"
-        age_s = process_started_s(pid)
-        try:
-            written_s = time.time() - self._pid_file.stat().st_mtime
-        except OSError:
-            return ""
-        if age_s is not None and age_s < written_s - _STALE_S:
-            return f"it ({name!r}) began after the pid file was written"
-        return ""
-
     def open(self) -> None:
-        pid = self._named()
-        why = self._stranger(pid) if pid is not None else ""
+        pid = self._file.pid
+        why = self._file.stranger(pid) if pid is not None else ""
         if why:
             raise TargetError(
-                f"pid_file={str(self._pid_file)!r} names pid={pid}, which is another process: {why}",
+                f"pid_file={str(self._file.path)!r} names pid={pid}, which is another process: {why}",
                 hint="give the program's own pid file, and its process name",
             )
         super().open()
@@ -400,7 +390,7 @@ class CommandLifecycle(AlwaysThere):
         return pid is not None and is_running(pid)
 
     def was_stopped(self) -> bool:
-        return not self.is_up() and not self._pid_file.exists()
+        return not self.is_up() and not self._file.path.exists()
 
     def ensure_up(self) -> None:
         if not self.is_up():

@@ -38,7 +38,11 @@ class CommandSettings(ServerSettings, ABC):
     )
     start: str | None = Field(None, description="command that starts it; with `stop` instead of `restart`")
     stop: str | None = Field(None, description="command that stops it")
-    reload: str | None = Field(None, description="command after which it has read its files again, without a restart")
+    reload: str | None = Field(
+        None,
+        description="command after which it has read its files again, without a restart; for a program that keeps a value which "
+        "its files name no longer: {back} stands for ADDRESS=VALUE of each setting that is to have its found value again",
+    )
     health: str | None = Field(
         None,
         description="command with exit code 0 once it serves, http://HOST:PORT/PATH or unix:SOCKET to ask; without one it "

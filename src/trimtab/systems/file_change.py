@@ -67,10 +67,13 @@ class Files(Undo):
         left: Callable[[], Mapping[str, str]],
         catalog: str,
     ) -> None:
-        super().__init__(lifecycle, places, reloads, live, resets, words.told)
+        super().__init__(lifecycle, places, reloads, live, resets, words.told, self.written)
         self._words = words
         self._left = left
         self._catalog = catalog
+
+    def written(self, name: str, value: Value) -> str:
+        return self._words.literal(self._words.knob(name), value)
 
     @property
     def files(self) -> Sequence[Path]:
@@ -88,9 +91,7 @@ class Files(Undo):
     def texts_for(self, channel: FileChannel, config: Mapping[str, Value], off: Collection[str] = ()) -> dict[str, str]:
         """Address -> text of the knobs that are written to this channel; not of those that have no effect (`off`)."""
         mine = {n: self._places[n] for n in config if self._places[n].channel is channel and n not in off}
-        return {
-            place.address: self._words.literal(self._words.knob(name), config[name]) for name, place in mine.items()
-        }
+        return {place.address: self.written(name, config[name]) for name, place in mine.items()}
 
     def left_out(
         self, config: Mapping[str, Value], values: Mapping[str, Value], found: Mapping[FileChannel, FileCopy | None]
@@ -147,6 +148,13 @@ class Files(Undo):
 
         return {name for name in mine if value(name, before) != value(name, after)}
 
+    def rewritten(self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None) -> set[str]:
+        """The knobs of a reload that stand in `goal` otherwise than `now`; none where the reload is not told what goes back."""
+        if not self._lifecycle.takes_back:
+            return set()
+        mine = {name: self._places[name] for name in self.of_channel(channel) & self._reloads}
+        return {name for name, place in mine.items() if place.text(now) != place.text(goal)}
+
 
 class _Change:
     def __init__(self, files: Files, config: Config, base: Snapshot, live: frozenset[str]) -> None:
@@ -155,6 +163,7 @@ class _Change:
         self._base = base
         self._live = live
         self._changed: set[str] = set()
+        self._gone: set[str] = set()
         self._written: dict[FileChannel, str] = {}
         self._effective: Mapping[str, Value] = {}
         self._must_restart = False
@@ -175,8 +184,11 @@ class _Change:
                 _require_ours(channel, file_digest(now), left, file_digest(found))
             goal = channel.changed(found, files.texts_for(channel, self._config, self._off))
             if goal == now:
+                if mine & self._config.keys() and channel.is_lasting and not channel.is_live:
+                    self._written[channel] = file_digest(now)  # it has what an earlier change of ours has written
                 continue
             self._changed |= files.differing(channel, now, goal)
+            self._gone |= files.rewritten(channel, now, goal) - (self._config.keys() - self._off)
             channel.put(goal)
             self._written[channel] = file_digest(channel.read())
         is_late = bool(self._changed - files._reloads - self._live)
@@ -192,8 +204,9 @@ class _Change:
         files = self._files
         if self._must_restart:
             return
-        if self._changed:
-            files._lifecycle.reload()
+        if self._changed or self._gone:
+            gone = {files._places[name].address: files.written(name, self._back(name)) for name in self._gone}
+            files._lifecycle.reload(gone)
         try:
             files._live.set(self._live_values())
         except TargetError as error:
@@ -221,8 +234,7 @@ class _Change:
         return self._must_restart
 
     def check(self) -> None:
-        for channel, digest in self._written.items():
-            _require_ours(channel, file_digest(channel.read()), digest)
+        self.require_ours()
         self._files._lifecycle.health()
         states = self._files._words.states()
         self._effective = {name: states[name].running for name in self._config}
@@ -235,7 +247,8 @@ class _Change:
                 )
 
     def require_ours(self) -> None:
-        """Seen by `check`."""
+        for channel, digest in self._written.items():
+            _require_ours(channel, file_digest(channel.read()), digest)
 
     def effective(self) -> Mapping[str, Value]:
         return self._effective

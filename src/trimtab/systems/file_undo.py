@@ -52,6 +52,7 @@ class Undo:
         live: those that are set in the program while it runs.
         resets: knob -> those further down that the system sets to values of its own when it changes.
         told: reads the values in use, of those knobs of which the program itself tells them.
+        written: the value of a knob as its file has it.
     """
 
     noun = "program"
@@ -64,8 +65,10 @@ class Undo:
         live: LiveValues,
         resets: Mapping[str, Collection[str]],
         told: Callable[[], Mapping[str, Value]],
+        written: Callable[[str, Value], str],
     ) -> None:
         self._resets = resets
+        self._text = written
         self._live = live
         self._told = told
         self._lifecycle = lifecycle
@@ -96,7 +99,9 @@ class Undo:
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
-        in_program = self._live_ones(own)
+        for picture in (snapshot.picture, own.picture):
+            self._lifecycle.know(str(picture.get("instance", "")))
+        in_program = self._in_program(snapshot, own)
         files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
         self._all_back(files, snapshot, own)
         self._is_as_found = all(_content(channel.read()) == _content(_found(snapshot, channel)) for channel in files)
@@ -113,7 +118,7 @@ class Undo:
         must_restart = self._is_as_found and bool(self._waiting(snapshot, own))
         back = {name: snapshot.values[name] for name in in_program}
         try:
-            self._is_done = self._into_effect(own, restarts, must_restart, back)
+            self._is_done = self._into_effect(snapshot, own, restarts, must_restart, back)
         except TargetError:
             if self._serves():
                 self._all_back(live, snapshot, own)
@@ -166,15 +171,17 @@ class Undo:
         paths: list[Path] = [self._places[name].channel.path for name in late if not self._places[name].channel.is_live]
         return frozenset() if lifecycle.began_after(paths) else late
 
-    def _into_effect(self, own: Own, restarts: Restarts, must_restart: bool, back: Mapping[str, Value]) -> bool:
+    def _into_effect(
+        self, snapshot: Snapshot, own: Own, restarts: Restarts, must_restart: bool, back: Mapping[str, Value]
+    ) -> bool:
         """Makes the program use its files, and `back` in it; whether it was restarted or started."""
         if must_restart or not self._serves():
             return self._restarted(restarts)
         if self._reloads & set(own.texts):
-            self._lifecycle.reload()
+            self._lifecycle.reload(self._by_reload(snapshot, back))
             self._lifecycle.health()
         try:
-            self._live.set(back)
+            self._live.set({name: value for name, value in back.items() if name not in self._reloads})
         except TargetError:
             if not (self._is_as_found and self.may_restart):
                 raise
@@ -192,18 +199,38 @@ class Undo:
         lifecycle.health()
         return True
 
-    def _live_ones(self, own: Own) -> list[str]:
-        """Our knobs that were set in the running program, and may have a value of ours there; those that somebody else has set
-        since have not. After a change that was not finished nobody knows."""
+    def _by_reload(self, snapshot: Snapshot, back: Mapping[str, Value]) -> dict[str, str]:
+        """Address -> text of those of `back` that a reload changes and that stand in their file as found, or not at all: a
+        program that takes from its files what they say and keeps the rest would keep ours. What others have written counts."""
+        texts = {}
+        for name in back.keys() & self._reloads:
+            place = self._places[name]
+            now, found = place.channel.read(), _found(snapshot, place.channel)
+            if place.text(now) in (place.text(found), place.text(None)):
+                texts[place.address] = self._text(name, back[name])
+        return texts
+
+    def _in_program(self, snapshot: Snapshot, own: Own) -> list[str]:
+        """Our knobs that were set in the running program, live or by a reload, and may have a value of ours there; those that
+        somebody else has set since have not. After a change that was not finished nobody knows."""
         ours = {*own.texts, *self._following(own)}
-        names = [name for name in ours if name in self._live.known and name not in {*own.late, *self._reloads}]
+        known = {*self._live.known, *(self._reloads if self._lifecycle.takes_back else ())}
+        names = [name for name in ours if name in known and name not in own.late]
         if not names or not self._lifecycle.is_up():
             return []
         try:
             values = self._told() if own.is_whole else {}
         except TargetError:
             return names
-        return [name for name in names if name not in values or values[name] in own.values.get(name, (values[name],))]
+
+        def may_be_ours(name: str) -> bool:
+            if name not in values or name not in own.values:
+                return True
+            # A mongod shows only what was set last of its engine: a knob that has its found value by these words may have ours.
+            is_as_found = name in self._reloads and values[name] == snapshot.values[name]
+            return is_as_found or values[name] in own.values[name]
+
+        return [name for name in names if may_be_ours(name)]
 
     def _following(self, own: Own) -> set[str]:
         """The knobs that have the value of one of ours where the file does not name them."""

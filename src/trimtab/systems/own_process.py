@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from trimtab.errors import TargetError
 from trimtab.host import is_running, process_mark, processes
 from trimtab.systems.account import Account
 from trimtab.systems.process import ServerProcess
@@ -41,14 +40,7 @@ class OwnProcess(ServerProcess):
         """
         self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.end_orphans()
-        argv = self._argv()
-        try:
-            self._spawn(argv, self._folder, self._note)
-        except OSError as error:
-            raise TargetError(
-                f"cannot run command={argv[0]!r}: {error.strerror}",
-                hint="give the path of an installed program; its PATH is /usr/bin:/bin",
-            ) from error
+        self._spawn(self._argv(), self._folder, self._note)
 
     def _note(self, pid: int) -> None:
         self._record.write_text(f"{pid} {process_mark(pid)}\n")

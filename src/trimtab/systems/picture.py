@@ -186,14 +186,18 @@ class Sentry:
         self._is_changing = True
         self.own = own.over(self.own)
 
-    def changed(self, own: Own) -> Own:
-        """Our own change is made, and `own` is all of it; the same with the picture of just after.
+    def changed(self, own: Own, require_ours: Callable[[], None] = lambda: None) -> Own:
+        """Our own change is made, and `own` is all of it; the same with the picture of just after. What somebody else has written
+        by then would be in that picture, and count as ours: `require_ours` raises when there is such a thing.
 
         Raises:
             TargetError: the system does not answer.
+            ForeignChangeError: somebody else has changed it too.
         """
         self._forensics.mark()
-        self._left = self._look().after_own_change(self._left)
+        now = self._look()
+        require_ours()
+        self._left = now.after_own_change(self._left)
         self.own = replace(own, picture=self._left.kept(), is_whole=True)
         self._is_changing = False
         return self.own

@@ -122,7 +122,7 @@ class ServerProcess(ABC):
         """Starts `argv` in `folder` with its log beside; `on_spawn` gets the pid before the server has allocated.
 
         Raises:
-            TargetError: its log cannot be written.
+            TargetError: its log cannot be written, or the command cannot be run.
         """
         try:
             log = self._open_log()
@@ -134,18 +134,24 @@ class ServerProcess(ABC):
         switch = not self._account.is_me
         with os.fdopen(log, "ab"):
             self._log_start = log_bytes(self.log)
-            self._child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=folder,
-                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
-                start_new_session=True,  # Ctrl-C is for the tuner, which then stops the server in order
-                user=self._account.uid if switch else None,
-                group=self._account.gid if switch else None,
-                extra_groups=[] if switch else None,
-            )
+            try:
+                self._child = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=folder,
+                    env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
+                    start_new_session=True,  # Ctrl-C is for the tuner, which then stops the server in order
+                    user=self._account.uid if switch else None,
+                    group=self._account.gid if switch else None,
+                    extra_groups=[] if switch else None,
+                )
+            except OSError as error:
+                raise TargetError(
+                    f"cannot run command={argv[0]!r}: {error.strerror}",
+                    hint="give the path of an installed program; its PATH is /usr/bin:/bin",
+                ) from error
         if on_spawn is not None:
             on_spawn(self._child.pid)
 

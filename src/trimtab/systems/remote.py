@@ -218,17 +218,30 @@ class CommandedServer(RunningServer[S, C]):
         return is_running(pid) if pid is not None else super().is_up()
 
     def ensure_up(self) -> None:
-        """Starts the server by its restart command when it is down."""
-        if not self.is_up():
-            self.restart()
+        """Starts the server by its restart command when it is down.
+
+        Raises:
+            TargetError: there is no command, or it fails.
+        """
+        if self.is_up():
+            return
+        if self.no_restart:
+            raise TargetError(
+                "the server is down, and the study file gives no restart command to start it with",
+                hint="start it by hand, then run `trimtab recover`",
+            )
+        self.restart()
 
     def restart(self) -> None:
         """Runs the restart command and waits for a login.
 
         Raises:
-            TargetError: the command fails or takes too long, or nobody can log in.
+            TargetError: there is no command, it fails or takes too long, or nobody can log in.
             ApplyError: it did not restart the server.
         """
+        if self.no_restart:
+            super().restart()
+            return
         before = self._instance()
         self._log_start = log_bytes(self.log_file)
         deadline = time.monotonic() + self._settings.restart_timeout_s

@@ -48,14 +48,12 @@ class Rescue(ABC, Generic[R]):
         WAKE_S: how long an answer may take once its processes go on, or have read their files.
         FULL_S: how long a server is waited for whose connections are all in use.
         PAUSES_S: before each attempt to restart or start it.
-        STARTS_BY_HAND: whether `start_with` works where no restart command is given.
         LETS_REFUSE: whether one that refuses our login is well once a restart has read files without ours.
     """
 
     WAKE_S: ClassVar[float] = 3.0
     FULL_S: ClassVar[float] = 0.0
     PAUSES_S: ClassVar[Sequence[float]] = (0.0,)
-    STARTS_BY_HAND: ClassVar[bool] = False
     LETS_REFUSE: ClassVar[bool] = False
 
     def __init__(self, reach: R) -> None:
@@ -170,10 +168,15 @@ class Rescue(ABC, Generic[R]):
         return bool(stopped)
 
     def _up(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
-        """Restarts or starts it, by its command line at last; whether that was done."""
+        """Restarts or starts it, by its command line at last; whether that was done.
+
+        Raises:
+            TargetError: it does not serve, and this study may not restart it: what is started by hand could not be handed back.
+        """
         reach, first = self._reach, None
-        if reach.no_restart and not self.STARTS_BY_HAND:
+        if reach.no_restart:
             reach.ensure_up()
+            reach.health()
             return False
         restarts()
         for pause_s in self.PAUSES_S:

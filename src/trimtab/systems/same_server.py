@@ -10,7 +10,8 @@ __all__ = ["is_same_server", "shared_file"]
 
 
 def is_same_server(one: Snapshot, other: Snapshot) -> bool:
-    """Whether two snapshots are of one server: by its process, by its own identifier where both know it, else by where it is."""
+    """Whether two snapshots are of one server: by its process, by its own identifier where both know it, else by where it is: its
+    folder or address, or the files that are written. Names of targets say nothing where one of these is known."""
     runs = [(each.picture.get("machine"), each.picture.get("instance")) for each in (one, other)]
     if all(runs[0]) and runs[0] == runs[1]:
         return True
@@ -19,7 +20,13 @@ def is_same_server(one: Snapshot, other: Snapshot) -> bool:
     identifiers = [str(each.picture.get("identifier", "")) for each in (one, other)]
     if all(identifiers):
         return identifiers[0] == identifiers[1]
-    keys = [each.reach.get("folder") or each.reach.get("url") or each.target for each in (one, other)]
+    places = [each.reach.get("folder") or each.reach.get("url") for each in (one, other)]
+    if all(places):
+        return bool(places[0] == places[1])
+    if all(any(map(os.path.isabs, each.files)) for each in (one, other)):
+        machines = [str(each.picture.get("machine", "")) for each in (one, other)]
+        return bool(shared_file(one, other)) and not (all(machines) and machines[0] != machines[1])
+    keys = [place or each.target for place, each in zip(places, (one, other), strict=True)]
     return bool(keys[0] == keys[1])
 
 

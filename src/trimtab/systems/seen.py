@@ -10,7 +10,7 @@ from typing import Any
 
 from trimtab.host import machine_mark
 
-__all__ = ["Found", "argv_of", "output_file", "program_folder"]
+__all__ = ["Found", "argv_of", "command_of", "output_file", "program_folder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,14 @@ def argv_of(pid: int | None) -> tuple[str, ...]:
     except OSError:
         return ()
     return tuple(os.fsdecode(word) for word in words if word)
+
+
+def command_of(pid: int | None) -> tuple[str, ...]:
+    """As `argv_of`, with the program's full path: what is started again later has another folder and another PATH."""
+    words, program = argv_of(pid), _resolved(f"/proc/{pid}/exe")
+    if not words or program is None or os.path.isabs(words[0]):
+        return words
+    return (str(program), *words[1:])
 
 
 def output_file(pid: int | None) -> Path | None:

@@ -215,9 +215,10 @@ class System(Catalogued[S, R]):
             own = self.announce(config)
             self._sentry.changing(own)
             is_touched = True
-            applied = self._set(self._channel.change(config, states, base, stays=stays))
+            change = self._channel.change(config, states, base, stays=stays)
+            applied = self._set(change)
             self.health()
-            own = self._sentry.changed(_completed(own, applied.effective))
+            own = self._sentry.changed(_completed(own, applied.effective), change.require_ours)
             self._lock.renew()
         except TargetError as error:
             if isinstance(error, ApplyError) and not is_touched:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trimtab.errors import RestoreError, TargetError
+from trimtab.errors import RestoreError, TargetError, TrimtabError
 from trimtab.systems import Undone
 from trimtab.trial.entry import APPLIED, APPLY, RESTORED, Entry, own_to_json
 from trimtab.trial.follow import follow, left_behind, restart_as_it_is
-from trimtab.trial.undo import restarts_of, ways_back, ways_out
+from trimtab.trial.undo import as_target_error, restarts_of, ways_back, ways_out
 
 if TYPE_CHECKING:
     from trimtab.space import Config, Space, Value
@@ -146,8 +146,8 @@ def put_back(
         try:
             with tier.asked():
                 one = tier.target.restore(snapshot, own_of(tier.name), restarts=restarts_of(entry, tier.name))
-        except TargetError as error:
-            failed.append(error)
+        except (TrimtabError, OSError) as error:
+            failed.append(as_target_error(error, f"target={tier.name!r} could not be put back"))
             continue
         entry.note_if_possible(RESTORED, {"target": tier.name, "restarted": one.restarted})
         done[tier.name] = Undone(
@@ -176,6 +176,6 @@ def _followed(stack: Stack, entry: Entry, done: Mapping[str, Undone]) -> list[Ta
             with stack.tier(name).asked():
                 restarts_of(entry, name)()
                 restart_as_it_is(stack.tier(name).target, found[name], entry)
-        except TargetError as error:
-            failed.append(error)
+        except (TrimtabError, OSError) as error:
+            failed.append(as_target_error(error, f"target={name!r} could not be restarted"))
     return failed

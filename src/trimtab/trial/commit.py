@@ -66,7 +66,8 @@ def commit(
         What is in effect.
 
     Raises:
-        ApplyError, TargetError: a tier could not be changed; all are as they were.
+        ApplyError, TargetError: a tier could not be changed; all are as they were. Or the audit log cannot be written, when
+            all are changed: the message says so.
         RestoreError: one could not be changed, and one not be put back: the journal entry stays open.
     """
     stack.preflight(config)
@@ -102,6 +103,8 @@ def commit(
                 hint="is the machine overloaded or suspended? TRIMTAB_DEADMAN sets another time",
             )
         except BaseException as error:
+            if not entry.is_open:  # it stands, and only the audit log lacks its line: nothing is to be given up
+                raise
             _give_up(stack, entry, tried, deadman, error)
             raise
 

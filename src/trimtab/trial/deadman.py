@@ -28,7 +28,7 @@ from trimtab.errors import RestoreError, TargetError, TrimtabError
 from trimtab.systems.credentials import hand_over, receive
 from trimtab.trial.entry import Entry
 from trimtab.trial.journal import Journal
-from trimtab.trial.undo import tell_later, undo
+from trimtab.trial.undo import as_target_error, tell_later, undo
 
 __all__ = ["DeadMan", "silence_s", "undo_for_tuner"]
 
@@ -282,10 +282,11 @@ def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str, secrets: bytes =
         try:
             entry.note_if_possible("deadman restores", {"why": why})
             done = undo(entry, holder=f"dead-man of {entry.study}", is_tuner_gone=is_tuner_gone)
-        except TargetError as error:
-            entry.note_if_possible("deadman failed", {"error": error.message})
+        except (TrimtabError, OSError) as error:
+            why = as_target_error(error, f"entry={file.name} could not be undone").message
+            entry.note_if_possible("deadman failed", {"error": why})
             with suppress(OSError):
-                tell_later(entry.state_dir, f"{text}could not restore it: {error.message}; run `trimtab recover`")
+                tell_later(entry.state_dir, f"{text}could not restore it: {why}; run `trimtab recover`")
             return False
         entry.note_if_possible("deadman restored", {"what": done})
         targets = ", ".join(snapshot.target for snapshot in entry.snapshots)

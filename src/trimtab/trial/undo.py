@@ -12,14 +12,24 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from trimtab import plugins
-from trimtab.errors import LockedError, RestoreError, TargetError
+from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
 
-__all__ = ["REMOVE", "reattach", "restarts_of", "take_news", "tell_later", "undo", "ways_back", "ways_out"]
+__all__ = [
+    "REMOVE",
+    "as_target_error",
+    "reattach",
+    "restarts_of",
+    "take_news",
+    "tell_later",
+    "undo",
+    "ways_back",
+    "ways_out",
+]
 
 REMOVE = "remove when undone"
 """Step that names a file of the state directory which has lost its meaning once the entry is undone."""
@@ -32,6 +42,23 @@ def reattach(snapshot: Snapshot, state_dir: Path) -> Target:
     """The target of a journalled snapshot, without the study file and not open."""
     target: Target = plugins.load("targets", snapshot.kind).from_snapshot(snapshot, state_dir=state_dir)
     return target
+
+
+def as_target_error(error: TrimtabError | OSError, what: str) -> TargetError:
+    """`error` as one that a way back meets target by target: whatever stops one of them must not stop the others.
+
+    Args:
+        error: raised by one target; `TargetError`s are handed back as they are.
+        what: could not be done, for people.
+    """
+    if isinstance(error, TargetError):
+        return error
+    why, hint = f"{type(error).__name__}: {error}", "put that right, then run `trimtab recover`"
+    if isinstance(error, TrimtabError):
+        why, hint = error.message, error.hint or hint
+    found = RestoreError(f"{what}: {why}", hint=hint)
+    found.__cause__ = error
+    return found
 
 
 def ways_out(study: str) -> str:
@@ -103,8 +130,8 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
     for snapshot in ways_back(entry):
         try:
             done[snapshot.target] = _restore(entry, snapshot, holder if is_tuner_gone else None)
-        except TargetError as error:
-            failed.append(error)
+        except (TrimtabError, OSError) as error:
+            failed.append(as_target_error(error, f"target={snapshot.target!r} could not be put back"))
             continue
         if is_tuner_gone:
             entry.note_if_possible(RESTORED, {"target": snapshot.target, "restarted": done[snapshot.target].restarted})
@@ -178,8 +205,8 @@ def _followed(entry: Entry, done: Mapping[str, Undone], holder: str | None) -> l
             with _attached(entry, found[name], holder) as target:
                 restarts_of(entry, name)()
                 restart_as_it_is(target, found[name], entry)
-        except TargetError as error:
-            failed.append(error)
+        except (TrimtabError, OSError) as error:
+            failed.append(as_target_error(error, f"target={name!r} could not be restarted"))
     return failed
 
 
@@ -209,7 +236,7 @@ def _can_open(target: Target) -> bool:
     """A config of ours may be the very reason why the server is down: `restore` needs no open target."""
     try:
         target.open()
-    except TargetError:
+    except (TrimtabError, OSError):
         return False
     return True
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.mongodb.client import Mongod
-from trimtab.systems.mongodb.values import as_conf, commands_of, counters_of, values_of
+from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, values_of
 
-_USAGE = "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters | --reload FILE"
+_USAGE = (
+    "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters"
+    " | --reload FILE [ADDRESS=VALUE ...]"
+)
 
 
 def main(argv: list[str]) -> int:
@@ -39,16 +44,20 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
         for name in server.run({"getParameter": "*"}):
             print(f"[{name}]")
     elif option == "--values":
-        print(as_conf(_values(server)), end="")
+        print(as_conf(_values(server, server.run({"getParameter": "*"}))), end="")
     else:
-        for command in commands_of(Path(rest[0]).read_text(encoding="utf-8"), _values(server)):
-            server.run(command)
+        _reload(server, Path(rest[0]).read_text(encoding="utf-8"), rest[1:])
 
 
-def _values(server: Mongod) -> dict[str, str]:
-    return values_of(
-        server.run({"getParameter": "*"}), server.run({"getCmdLineOpts": 1}), server.run({"serverStatus": 1})
-    )
+def _reload(server: Mongod, conf: str, back: list[str]) -> None:
+    parameters = server.run({"getParameter": "*"})
+    pairs = {address: value for address, _, value in (text.partition("=") for text in back)}
+    for command in commands_of(conf, _values(server, parameters), pairs, str(parameters.get(RUNTIME, ""))):
+        server.run(command)
+
+
+def _values(server: Mongod, parameters: Mapping[str, Any]) -> dict[str, str]:
+    return values_of(parameters, server.run({"getCmdLineOpts": 1}), server.run({"serverStatus": 1}))
 
 
 if __name__ == "__main__":

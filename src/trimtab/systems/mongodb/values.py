@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from trimtab.systems.codec.mongod_conf import MongodConf
 
-__all__ = ["ENGINE", "as_conf", "commands_of", "counters_of", "values_of"]
+__all__ = ["ENGINE", "RUNTIME", "as_conf", "commands_of", "counters_of", "values_of"]
 
 ENGINE = "storage.wiredTiger.engineConfig.configString#"
+RUNTIME = "wiredTigerEngineRuntimeConfig"
+"""The parameter with the settings of the engine that were set last at run time, as one text."""
+
 _PARAMETER = "setParameter."
 _AT_RUN_TIME = {
     "storage.syncPeriodSecs": "syncdelay",
@@ -53,7 +57,7 @@ def values_of(parameters: Mapping[str, Any], options: Mapping[str, Any], status:
     if cache is not None:
         found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache) / _GB:.4g}"
     for text in (str(options.get("parsed", {}).get("storage", {}).get("wiredTiger", {}).get("engineConfig", {})
-                     .get("configString", "")), str(parameters.get("wiredTigerEngineRuntimeConfig", ""))):  # fmt: skip
+                     .get("configString", "")), str(parameters.get(RUNTIME, ""))):  # fmt: skip
         # Later settings count; what was set at run time comes last.
         found |= _engine_values(text)
     found.pop("storage.wiredTiger.engineConfig.configString", None)
@@ -114,30 +118,39 @@ def _lines(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
             yield f"{indent}{name}: {value}\n"
 
 
-def commands_of(conf: str, now: Mapping[str, str]) -> list[dict[str, Any]]:
+def commands_of(
+    conf: str, now: Mapping[str, str], back: Mapping[str, str] = MappingProxyType({}), at_run_time: str = ""
+) -> list[dict[str, Any]]:
     """The commands that make a running server use what its file says, where it can without a restart.
 
     Args:
         conf: text of mongod.conf.
         now: the values in use.
+        back: address -> value of what is to have that again, whatever the file says: no command of a mongod unsets anything.
+        at_run_time: the settings of the engine that were set last.
 
     Returns:
         One document for each parameter that differs; the settings of the engine go in one, which is a text.
     """
     wanted = {address: located.value for address, located in MongodConf().read(conf).items()}
+    wanted |= back
     commands: list[dict[str, Any]] = []
     for address, value in wanted.items():
         name = _AT_RUN_TIME.get(address) or (address.removeprefix(_PARAMETER) if address.startswith(_PARAMETER) else "")
         if name and now.get(address) != value:
             commands.append({"setParameter": 1, name: _typed(value)})
-    engine = {a.removeprefix(ENGINE): v for a, v in wanted.items() if a.startswith(ENGINE) and now.get(a) != v}
+    # The server shows the last text only: one of ours that a later one hides is not among the values in use.
+    engine = {a: v for a, v in wanted.items() if a.startswith(ENGINE) and (now.get(a) != v or a in back)}
     if engine:
-        codec, text = MongodConf(), ""
-        for path, value in engine.items():
-            text = codec.write(text, {f"wiredTigerEngineRuntimeConfig#{path}": value})
-        line = text.partition('"')[2].rpartition('"')[0]
-        commands.append({"setParameter": 1, "wiredTigerEngineRuntimeConfig": line})
+        commands.append({"setParameter": 1, RUNTIME: _engine_text({**_engine_values(at_run_time), **engine})})
     return commands
+
+
+def _engine_text(values: Mapping[str, str]) -> str:
+    codec, text = MongodConf(), ""
+    for address, value in values.items():
+        text = codec.write(text, {f"{RUNTIME}#{address.removeprefix(ENGINE)}": value})
+    return text.partition('"')[2].rpartition('"')[0]
 
 
 def _typed(text: str) -> bool | int | float | str:

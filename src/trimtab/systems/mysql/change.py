@@ -14,8 +14,8 @@ from typing import Any
 from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.host import FileCopy
 from trimtab.space import Config, Knob, Value
-from trimtab.systems.base import KnobState, Snapshot
-from trimtab.systems.files import file_from_json
+from trimtab.systems.base import KnobState, Own, Restarts, Snapshot
+from trimtab.systems.files import file_digest, file_from_json
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.pending import require_settled
 from trimtab.systems.mysql.reach import Reach
@@ -39,6 +39,10 @@ class OptionFile(Undo):
         reach: the way to the server.
         read: reads its variables.
         ours: those that are curated for it.
+
+    Attributes:
+        left_digest: of the option file, as our last change left it; "" when there is none, or it was undone.
+        left_values: the values of its variables then, or after the undo; None when they are not known.
     """
 
     FILE = "include_file"
@@ -52,6 +56,8 @@ class OptionFile(Undo):
     ) -> None:
         super().__init__(reach, read)
         self._ours = ours
+        self.left_digest = ""
+        self.left_values: Mapping[str, Value] | None = None
 
     @property
     def files(self) -> Sequence[Path]:
@@ -73,51 +79,94 @@ class OptionFile(Undo):
         variables, ours = self._read(session), self._ours(session)
         require_settled(session, self._reach, variables, ours, can_restart=can_restart)
         values = {name: variable.value for name, variable in variables.items() if name in ours}
+        self.left_digest, self.left_values = "", values
         return values, {"redo_files": redo_files(self._reach)}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
-        catalogue = Catalogue(self._read, frozenset(base.values))
-        return _Change(self._reach, catalogue, config, base, HEADS[stays])
+        return _Change(self, config, base, HEADS[stays])
+
+    def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+        """See `Undoing`."""
+        self.left_digest, self.left_values = "", None
+        return super().bring_back(snapshot, own, restarts)
+
+    def _look(self, snapshot: Snapshot, own: Own) -> bool:
+        is_seen = super()._look(snapshot, own)
+        self.left_values = {name: variable.value for name, variable in self._now.items()}
+        return is_seen
 
 
 class _Change(ServerChange[Reach]):
-    def __init__(self, reach: Reach, catalogue: Catalogue, config: Config, base: Snapshot, head: str) -> None:
-        super().__init__(reach, config, base)
-        self._catalogue = catalogue
+    def __init__(self, channel: OptionFile, config: Config, base: Snapshot, head: str) -> None:
+        super().__init__(channel._reach, config, base)
+        self._channel = channel
+        self._catalogue = Catalogue(channel._read, frozenset(base.values))
         self._head = head
-        self._written: bytes | None = None
+        self._wanted = {**base.values, **config}
+        self._first: frozenset[str] | None = None
+        self._goal: FileCopy | None = None
 
     def write(self) -> None:
         """The file as found, with the config after it: of two settings in one file the later counts."""
         path, host = self._reach.include_file, self._reach.host
+        found = file_from_json(self._base.files[str(path)]) if path is not None else None
+        self._require_known(found)
         if path is None:
             return
-        found = file_from_json(self._base.files[str(path)])
-        if not self._config:
-            host.remove_leftover(path)
-            if found is None:
-                host.remove_file(path)
-            elif host.read_file(path) != found:
-                host.write_file(path, found)
+        if self._config:
+            self._goal = goal = self._with_config(found)
+            host.write_file(path, goal)
             return
+        self._goal = found
+        host.remove_leftover(path)
+        if found is None:
+            host.remove_file(path)
+        elif host.read_file(path) != found:
+            host.write_file(path, found)
+
+    def _with_config(self, found: FileCopy | None) -> FileCopy:
         before = found.content if found is not None else b""
         if before and not before.endswith(b"\n"):
             before += b"\n"
         lines = "".join(f"{name} = {option_text(value)}\n" for name, value in self._config.items())
-        self._written = before + f"{self._head}\n{GROUP}\n{lines}".encode()
         mode, uid, gid = (found.mode, found.uid, found.gid) if found is not None else _owner(self._reach)
-        host.write_file(path, FileCopy(content=self._written, mode=mode, uid=uid, gid=gid))
+        content = before + f"{self._head}\n{GROUP}\n{lines}".encode()
+        return FileCopy(content=content, mode=mode, uid=uid, gid=gid)
+
+    def _require_known(self, found: FileCopy | None) -> None:
+        """That file and variables are as they were found or as we left them: what somebody else has set since would be lost.
+
+        Raises:
+            ForeignChangeError: they are not.
+        """
+        path = self._reach.include_file
+        if path is not None and _digest(self._reach) not in (file_digest(found), self._channel.left_digest):
+            raise ForeignChangeError(
+                f"file={str(path)!r} was changed by somebody else since Trimtab last read it", hint=STOPPED
+            )
+        with self._reach.connect() as session:
+            now = self._catalogue.variables(session)
+        base, left = self._base.values, self._channel.left_values
+        if left is not None:
+            _require_values(now, base, left)
+        self._first = frozenset(name for name, variable in now.items() if not is_same(variable.value, base[name]))
 
     def take_effect(self) -> None:
+        """Before a restart only what is ours: the config, and what differed from what was found; after one everything, for the
+        server has begun with its files."""
+        first, self._first = self._first, None
+        ours = self._wanted.keys() if first is None else {*self._config, *first}
         with self._reach.connect() as session:
-            set_dynamic(session, self._catalogue.variables(session), {**self._base.values, **self._config})
+            wanted = {name: value for name, value in self._wanted.items() if name in ours}
+            set_dynamic(session, self._catalogue.variables(session), wanted)
             self._now = self._catalogue.variables(session)
+        if first is not None and self.must_restart():
+            _require_values(self._now, self._base.values, {}, ours)  # a restart would lose it
 
     def must_restart(self) -> bool:
-        wanted = {**self._base.values, **self._config}
         return any(
-            variable.is_late and name in wanted and not is_same(variable.value, wanted[name])
+            variable.is_late and name in self._wanted and not is_same(variable.value, self._wanted[name])
             for name, variable in self._now.items()
         )
 
@@ -139,13 +188,37 @@ class _Change(ServerChange[Reach]):
 
     def require_ours(self) -> None:
         path = self._reach.include_file
-        if path is None or self._written is None:
-            return
-        now = self._reach.host.read_file(path)
-        if now is None or now.content != self._written:
-            raise ForeignChangeError(
-                f"file={str(path)!r} was changed by somebody else while Trimtab changed it", hint=STOPPED
-            )
+        if path is not None:
+            if _digest(self._reach) != file_digest(self._goal):
+                raise ForeignChangeError(
+                    f"file={str(path)!r} was changed by somebody else while Trimtab changed it", hint=STOPPED
+                )
+            self._channel.left_digest = file_digest(self._goal)
+        self._channel.left_values = {name: variable.value for name, variable in self._now.items()}
+
+
+def _digest(reach: Reach) -> str:
+    return file_digest(reach.host.read_file(reach.include_file)) if reach.include_file is not None else ""
+
+
+def _require_values(
+    now: Mapping[str, Reading], base: Mapping[str, Value], left: Mapping[str, Value], ours: Collection[str] = ()
+) -> None:
+    """That no variable but `ours` has another value than it was found or left with, by SET GLOBAL: what else the server changes
+    by itself, with another one or at a start, is nobody's.
+
+    Raises:
+        ForeignChangeError: there is one.
+    """
+    theirs = [
+        f"{name}={option_text(variable.value)}"
+        for name, variable in sorted(now.items())
+        if variable.source == "SET GLOBAL"
+        and name not in ours
+        and not any(is_same(variable.value, known[name]) for known in (base, left) if name in known)
+    ]
+    if theirs:
+        raise ForeignChangeError(f"somebody else has used SET GLOBAL: {', '.join(theirs)}", hint=STOPPED)
 
 
 def _owner(reach: Reach) -> tuple[int, int, int]:

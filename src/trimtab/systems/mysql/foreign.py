@@ -16,7 +16,7 @@ from trimtab.systems.mysql.replication import is_replica
 from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.picture import Picture
 
-__all__ = ["files_as_left", "take_picture", "who_answers"]
+__all__ = ["files_as_left", "instance_of", "take_picture", "who_answers"]
 
 Read = Callable[[Session], Mapping[str, Reading]]
 
@@ -33,17 +33,23 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
         began_s = time.monotonic() - uptime_s(session)
         identifier = _identifier(session)
         role = _role(session, variables)
-    pid = reach.pid
+    instance = instance_of(reach)
     return Picture(
-        who={"identifier": identifier, "role": role},
+        who={"identifier": identifier, "role": role, "instance": instance},
         role=role or "a server that takes writes",
         calls="server_uid",
-        instance=f"{pid} {process_mark(pid)}" if pid is not None else "",
+        instance=instance,
         began_s=began_s,
         files={str(path): _digest(path, reach) for path in option_files(reach)},
         ours=frozenset({str(reach.include_file or "")}),
         settings={name: (variable.text, variable.where) for name, variable in watched.items()},
     )
+
+
+def instance_of(reach: Reach) -> str:
+    """Tells this run of the server from the next one; "" where its process cannot be seen."""
+    pid = reach.pid
+    return f"{pid} {process_mark(pid)}" if pid is not None else ""
 
 
 def who_answers(session: Session, variables: Mapping[str, Reading]) -> dict[str, str]:

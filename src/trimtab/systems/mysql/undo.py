@@ -5,6 +5,7 @@ SET GLOBAL gives a variable its found value only while it still has ours; what o
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from trimtab.space import Value
 from trimtab.systems.base import Own, Restarts, Snapshot
 from trimtab.systems.files import file_digest, file_from_json, files_back
 from trimtab.systems.knobs import Reading, parse_text
-from trimtab.systems.mysql.foreign import files_as_left, who_answers
+from trimtab.systems.mysql.foreign import files_as_left, instance_of, who_answers
 from trimtab.systems.mysql.options import given_options, start_values
 from trimtab.systems.mysql.pending import lost_by_restart, unsettled
 from trimtab.systems.mysql.reach import Reach
@@ -37,6 +38,8 @@ GROUP = "[mysqld]"
 
 _STOP_S, _STOP_POLL_S = 10.0, 0.02
 """How long a server that has removed its pid file is waited for, and how often it is looked at."""
+
+_ENDED = re.compile(r"[^\n]*\n|[^\n]+")
 
 _ROUNDING = 2.0
 """A server may round what was asked for, and the tuner die before it has seen to what: at most by this factor."""
@@ -65,8 +68,14 @@ class Undo(ServerRescue):
         """Found values by SET GLOBAL, too."""
         restarted = super().bring_back(snapshot, own, restarts)
         with self._reach.connect() as session:
-            self._values_back(session, snapshot, own, also_found=restarted)
+            self._values_back(session, snapshot, own, was_restarted=restarted)
         return restarted
+
+    def _may_have_lost(self, snapshot: Snapshot, own: Own) -> bool:
+        """Whether a restart that our unfinished change has ordered may have lost what had been set by SET GLOBAL before we came:
+        the server answers, and is not the process that it was."""
+        left, now = (own.picture or snapshot.picture).get("instance", ""), instance_of(self._reach)
+        return not own.is_whole and bool(left) and bool(now) and now != left
 
     def _files_back(self, snapshot: Snapshot, own: Own) -> bool:
         changed = files_back(self._reach.host, snapshot, own, self._reach.include_file, _file_without)
@@ -100,11 +109,14 @@ class Undo(ServerRescue):
         """The variables that are ours to change, as they are now."""
         return Catalogue(self._read, frozenset(snapshot.values)).variables(session)
 
-    def _values_back(self, session: Session, snapshot: Snapshot, own: Own, *, also_found: bool) -> None:
-        """Found values by SET GLOBAL; `also_found`: after a start, what had been set so before we came, and is in no file."""
+    def _values_back(self, session: Session, snapshot: Snapshot, own: Own, *, was_restarted: bool) -> None:
+        """Found values by SET GLOBAL; after a start also what had been set so before we came, and is in no file."""
         now = self._changeable(session, snapshot)
         ours = {name for name in own.texts if name in now and _is_ours(now[name], own, name)}
-        others = set(now) - set(own.texts) if also_found else set()
+        others = set(now) - set(own.texts) if was_restarted else set()
+        if not was_restarted and self._may_have_lost(snapshot, own):
+            # What has been set since that start is not lost.
+            others = {name for name, variable in now.items() if variable.source != "SET GLOBAL"}
         lost = {name for name in others if self._is_as_left or now[name].source != "configuration file"}
         wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
         set_dynamic(session, {name: variable for name, variable in now.items() if name in wanted}, wanted)
@@ -164,18 +176,23 @@ def _file_without(now: FileCopy | None, found: FileCopy | None, own: Own, left_d
         return found
     if now is None:
         return None
-    ours = {line for name, texts in own.texts.items() for text in texts for line in f"{name} = {text}".splitlines()}
+    ours = {line for name, texts in own.texts.items() for text in texts for line in _lines(f"{name} = {text}")}
     text, old = now.content.decode("latin-1"), found.content.decode("latin-1") if found is not None else ""
     old += "" if not old or old.endswith("\n") else "\n"
-    lines = text.splitlines()
+    lines = _lines(text)
     if not ours & set(lines):
         return now
-    added = text[len(old) :].splitlines() if text.startswith(old) else None
+    added = _lines(text[len(old) :]) if text.startswith(old) else None
     if added is not None and set(added) <= ours | set(HEADS.values()) | {GROUP}:
         return found
     # the group's head stays, for what follows it
-    kept = [line for line in text.splitlines(keepends=True) if line.rstrip("\n") not in ours | set(HEADS.values())]
+    kept = [line for line in _ENDED.findall(text) if line.removesuffix("\n") not in ours | set(HEADS.values())]
     return replace(now, content="".join(kept).encode("latin-1"))
+
+
+def _lines(text: str) -> list[str]:
+    """As the server ends them: of other characters that Python breaks lines at, some are bytes of letters."""
+    return [line.removesuffix("\n") for line in _ENDED.findall(text)]
 
 
 def _is_ours(variable: Reading, own: Own, name: str) -> bool:

@@ -14,22 +14,27 @@ from trimtab.systems.postgresql.session import Connection, ConnectionLostError
 from trimtab.systems.session import StatementError
 from trimtab.units import format_value
 
-__all__ = ["change_entries", "file_faults", "read_entries", "reload_and_wait"]
+__all__ = ["change_entries", "file_entries", "file_faults", "read_entries", "reload_and_wait"]
 
 _RELOAD_S = 20.0
 _POLL_S = 0.005
 
 
+def file_entries(connection: Connection) -> dict[str, str] | None:
+    """Knob -> text of every entry in postgresql.auto.conf but those that Trimtab never touches (they may be secret); None when
+    this user may not see the file."""
+    found = connection.seen(CATALOG.sql["entries"])
+    return None if found is None else {name: setting for name, setting in found if not _is_untouched(name)}
+
+
 def read_entries(connection: Connection) -> dict[str, str]:
-    """Knob -> text of every entry in postgresql.auto.conf but those that Trimtab never touches (they may be secret).
+    """The same, or what of it is in use.
 
     Raises:
         TargetError: this user may see neither pg_file_settings nor where settings come from.
     """
-    found = connection.seen(CATALOG.sql["entries"])
-    if found is None:
-        return _effective_entries(connection)
-    return {name: setting for name, setting in found if not _is_untouched(name)}
+    found = file_entries(connection)
+    return _effective_entries(connection) if found is None else found
 
 
 def _is_untouched(name: str) -> bool:

@@ -8,9 +8,15 @@ from typing import Any
 
 from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.space import Config, Knob, Value
-from trimtab.systems.base import KnobState, Snapshot
+from trimtab.systems.base import KnobState, Own, Restarts, Snapshot
 from trimtab.systems.picture import STOPPED
-from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
+from trimtab.systems.postgresql.autoconf import (
+    change_entries,
+    file_entries,
+    file_faults,
+    read_entries,
+    reload_and_wait,
+)
 from trimtab.systems.postgresql.catalogue import is_kept, read_rows
 from trimtab.systems.postgresql.pending import require_settled
 from trimtab.systems.postgresql.preload import Preload
@@ -30,6 +36,8 @@ class AlterSystem(Undo):
 
     preload: Preload | None = None
     """Our own library, which every change has the server's sessions load that does not stay; undone with the rest."""
+    left: Mapping[str, str] | None = None
+    """The entries as our last change left them; None when there is none, or it was undone."""
     NO_LINK = "ALTER SYSTEM would put a plain file in its place; make it one, or tune where it is managed"
 
     @property
@@ -47,22 +55,34 @@ class AlterSystem(Undo):
         return (quoted_name(text), text) if isinstance(value, str) else (text,)
 
     def _saved(self, session: Connection, *, can_restart: bool) -> tuple[Mapping[str, Value], Mapping[str, Any]]:
-        entries, rows = read_entries(session), read_rows(session)
+        self.left, entries, rows = None, read_entries(session), read_rows(session)
         require_settled(session, rows, can_restart=can_restart)
         return {name: row.value for name, row in rows.items() if is_kept(row)}, {"entries": entries}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
-        return _Change(self._reach, config, states, base, None if stays else self.preload)
+        return _Change(self, config, states, base, None if stays else self.preload)
+
+    def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
+        """See `Undoing`."""
+        self.left = None
+        return super().bring_back(snapshot, own, restarts)
 
 
 class _Change(ServerChange[Reach]):
     def __init__(
-        self, reach: Reach, config: Config, states: Mapping[str, KnobState], base: Snapshot, preload: Preload | None
+        self,
+        channel: AlterSystem,
+        config: Config,
+        states: Mapping[str, KnobState],
+        base: Snapshot,
+        preload: Preload | None,
     ) -> None:
-        super().__init__(reach, config, base)
+        super().__init__(channel._reach, config, base)
+        self._channel = channel
         self._states = states
         self._preload = preload
+        self._is_checked = False
         self._texts = {name: setting_text(value, states[name].knob.unit) for name, value in config.items()}
         self._wanted = {**base.reach["entries"], **self._texts}
         self._before: dict[str, str] = {}
@@ -90,12 +110,29 @@ class _Change(ServerChange[Reach]):
             try:
                 with self._reach.connect() as connection:
                     now = read_entries(connection)
-                    before = now if before is None else before
+                    if before is None:
+                        self._require_known(now)
+                        before = now
                     change_entries(connection, now, self._wanted)
                     return before, file_faults(connection)
             except ConnectionLostError:
                 if is_second:
                     raise
+
+    def _require_known(self, now: Mapping[str, str]) -> None:
+        """That the entries are those that were found or that we left: what somebody else has set since would be reset.
+
+        Raises:
+            ForeignChangeError: they are not.
+        """
+        found, left = self._base.reach["entries"], self._channel.left
+        if now in (found, left):
+            return
+        known = found if left is None else left
+        theirs = sorted(name for name in {*now, *known} if now.get(name) != known.get(name))
+        raise ForeignChangeError(
+            f"{AUTO_CONF} was changed by somebody else since Trimtab last read it: {', '.join(theirs)}", hint=STOPPED
+        )
 
     def take_effect(self) -> None:
         if not self._is_read:
@@ -128,12 +165,28 @@ class _Change(ServerChange[Reach]):
                 f" not {format_value(value, row.unit)}",
                 hint="another source wins over postgresql.auto.conf, or the server rounds the value",
             )
+        self._is_checked = True
 
     def require_ours(self) -> None:
+        """The entries are read once more; the next change may find them so."""
         with self._reach.connect() as connection:
-            now = read_entries(connection)
-        gone = [name for name, text in self._texts.items() if now.get(name) != text]
-        if gone:
+            in_file = file_entries(connection)
+            now = read_entries(connection) if in_file is None else in_file
+        stands = self._stands if in_file is not None else self._seems_to_stand
+        theirs = sorted(name for name in {*now, *self._wanted} if not stands(name, now.get(name)))
+        if theirs:
             raise ForeignChangeError(
-                f"{AUTO_CONF} was changed by somebody else while Trimtab changed it: {', '.join(gone)}", hint=STOPPED
+                f"{AUTO_CONF} was changed by somebody else while Trimtab changed it: {', '.join(theirs)}", hint=STOPPED
             )
+        self._channel.left = now
+
+    def _stands(self, name: str, text: str | None) -> bool:
+        wanted = self._wanted.get(name)
+        return text == wanted or (name in self._texts and text == quoted_name(self._texts[name]))
+
+    def _seems_to_stand(self, name: str, text: str | None) -> bool:
+        """The same where only values in use are seen, in other words: those of ours were compared by `check`, and one that
+        follows another one of ours may have changed with it."""
+        if name in self._texts:
+            return self._is_checked or self._stands(name, text)
+        return text is None or name in self._wanted

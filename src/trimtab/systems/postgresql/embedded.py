@@ -65,6 +65,10 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
         fields = {"host": str(self.socket_dir), "port": _PORT, "user": _USER, "dbname": "postgres"}
         return connect(fields, application=application)
 
+    def moved_to(self) -> str:
+        """See `Reach`; its socket is where we have put it."""
+        return ""
+
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         return Endpoint(protocol="postgresql", host=str(self.socket_dir), port=_PORT, user=_USER, database="postgres")

@@ -13,10 +13,13 @@ from trimtab.systems.files import file_digest
 
 __all__ = ["file_without", "parse_entries", "still_ours"]
 
+# The file is read as Latin-1: what is said of characters here is said of bytes, as in the server's guc-file.l.
+_CUT = re.compile(r"[^\n]*\n|[^\n]+")
+_BLANKS = " \t\r\n"
 _LINE = re.compile(
-    r"""^\s*(?P<name>[A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$]*)*)(?:\s*=\s*|\s+)
-    (?:'(?P<quoted>(?:[^'\\\n]|\\.|'')*)'|(?P<bare>[^\s'#=]+))\s*(?:\#.*)?$""",
-    re.VERBOSE,
+    r"""^[ \t\r]*(?P<name>[A-Za-z_\x80-\xff][\w$\x80-\xff]*(?:\.[A-Za-z_\x80-\xff][\w$\x80-\xff]*)*)(?:[ \t\r]*=[ \t\r]*|[ \t\r]+)
+    (?:'(?P<quoted>(?:[^'\\\n]|\\.|'')*)'|(?P<bare>[^ \t\r\n'#=]+))[ \t\r]*(?:\#.*)?$""",
+    re.ASCII | re.VERBOSE,
 )
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|.)|''")
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -25,11 +28,19 @@ _HEADS = frozenset(
 )
 
 
+def _lines(text: str) -> list[str]:
+    """As the server cuts them, each with its end: only at a newline.
+
+    `str.splitlines` cuts at more: in UTF-8 read as Latin-1, at the second byte of many letters.
+    """
+    return _CUT.findall(text)
+
+
 def parse_entries(text: str) -> dict[str, str] | None:
     """Name in lower case -> text of each entry, the last of two; None when the server could not parse the file either."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        if not line.strip() or line.lstrip().startswith("#"):
+    for line in _lines(text):
+        if not line.strip(_BLANKS) or line.lstrip(_BLANKS).startswith("#"):
             continue
         pair = _pair(line)
         if pair is None:
@@ -97,20 +108,20 @@ def file_without(now: FileCopy | None, found: FileCopy | None, own: Own, left_di
 
 def _covered(text: str, still: set[str], base: Mapping[str, str], own: Own) -> set[str]:
     """Knobs of which a line of ours stands above a line of somebody else's, which beats it as long as it is there."""
-    pairs = [pair for line in text.splitlines() if (pair := _pair(line)) is not None]
+    pairs = [pair for line in _lines(text) if (pair := _pair(line)) is not None]
     return {n for n, value in pairs if n not in still and value in own.texts.get(n, ()) and value != base.get(n)}
 
 
 def _comments(text: str) -> set[str]:
-    return {line.strip() for line in text.splitlines() if line.lstrip().startswith("#")}
+    return {line.strip(_BLANKS) for line in _lines(text) if line.lstrip(_BLANKS).startswith("#")}
 
 
 def _edited(text: str, old: str, still: set[str], covered: set[str]) -> str:
     """`text` with the lines of `still` as in `old`, or without them; of `covered` only the last line stays."""
-    last = {name: number for number, line in enumerate(text.splitlines()) if (name := _name(line)) in covered}
-    found = {name: line for line in old.splitlines(keepends=True) if (name := _name(line)) in still}
+    last = {name: number for number, line in enumerate(_lines(text)) if (name := _name(line)) in covered}
+    found = {name: line for line in _lines(old) if (name := _name(line)) in still}
     lines: list[str] = []
-    for number, line in enumerate(text.splitlines(keepends=True)):
+    for number, line in enumerate(_lines(text)):
         name = _name(line)
         if last.get(name, number) != number:
             continue
@@ -122,5 +133,5 @@ def _edited(text: str, old: str, still: set[str], covered: set[str]) -> str:
 
 
 def _name(line: str) -> str:
-    pair = _pair(line.rstrip("\n"))
+    pair = _pair(line)
     return pair[0] if pair is not None else ""

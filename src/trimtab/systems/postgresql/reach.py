@@ -19,10 +19,13 @@ class Reach(DatabaseReach, Protocol):
     Attributes:
         bin_dir: the folder of its programs; None when unknown.
         spare: a connection made in good times, for when no new login works; None where the files can be reached.
+
+    `moved_to` says where the server takes logins now when it is ready for them and does not listen where ours go; "" otherwise.
     """
 
     @property
     def bin_dir(self) -> Path | None: ...
     @property
     def spare(self) -> Connection | None: ...
+    def moved_to(self) -> str: ...
     def connect(self, application: str = "trimtab") -> Connection: ...

@@ -15,6 +15,7 @@ from trimtab.host import CommandResult, FileCopy, Folder, is_running
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
 from trimtab.systems.postgresql import login
+from trimtab.systems.postgresql.address import has_no_listener, listens_at
 from trimtab.systems.postgresql.identity import backend_process, require_same_server
 from trimtab.systems.postgresql.process import Postmaster
 from trimtab.systems.postgresql.recovery import (
@@ -25,11 +26,12 @@ from trimtab.systems.postgresql.recovery import (
 from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
-from trimtab.systems.seen import Found, argv_of, output_file, program_folder
+from trimtab.systems.seen import Found, command_of, output_file, program_folder
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
 _NAMES_BYTES = 4096
+_PORT = 5432
 _OPTIONS = "postmaster.opts"
 _log = logging.getLogger(__name__)
 
@@ -104,6 +106,10 @@ class ConnectionReach(RunningServer[Settings, Connection]):
         """A fresh connection."""
         return connect(self._fields, application=application)
 
+    def moved_to(self) -> str:
+        """See `Reach`; without the server's files that cannot be known."""
+        return ""
+
     def endpoint(self) -> Endpoint:
         """How a load connects."""
         if self._endpoint is None:
@@ -162,7 +168,7 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
         self._bin_dir = program_folder(pid)
         if self._bin_dir is not None:
             log = self._collected_log() or output_file(pid)
-            self._found = Found(data_dir=self._data_dir, log=log, argv=argv_of(pid))
+            self._found = Found(data_dir=self._data_dir, log=log, argv=command_of(pid))
 
     def _collected_log(self) -> Path | None:
         try:
@@ -172,6 +178,13 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             return None
         words = copy.content.decode(errors="replace").split() if copy is not None else []
         return self._data_dir / words[1] if len(words) > 1 else None
+
+    def moved_to(self) -> str:
+        """See `Reach`."""
+        used = self._login or self._fields
+        host, port = str(used.get("hostaddr") or used.get("host") or ""), str(used.get("port") or _PORT)
+        where = listens_at(self._data_dir) if self.pid is not None else ""
+        return where if where and host and has_no_listener(host, port) else ""
 
     def restart(self) -> None:
         """As `CommandedServer.restart`; a server that was started by hand beside its service is ended first."""

@@ -39,8 +39,9 @@ _POLL_S = 0.05
 class ServerRescue(ServerChannel[Reach]):
     """See `Rescue`."""
 
-    STARTS_BY_HAND = True
     LETS_REFUSE = True
+    _has_moved = False
+    """Whether it was just found to listen where no login of ours goes."""
 
     def _pids(self) -> Sequence[int] | None:
         return servers_in(self._reach.data_dir) if self._reach.data_dir is not None else None
@@ -84,9 +85,18 @@ class ServerRescue(ServerChannel[Reach]):
 
         Raises:
             LoginRefusedError: it does not let us in, and nothing of ours can be the reason.
-            TargetError: its files cannot be parsed.
+            TargetError: its files cannot be parsed; or it listens elsewhere now, and a restart is needed, which could not be seen
+                to work.
         """
         if super()._is_well(own, changed) and (not changed or self._reloads()):
+            return True
+        if where := self._reach.moved_to():
+            self._has_moved = self._signal()
+            if own.late or not self._has_moved:
+                raise TargetError(
+                    f"no login works where the url leads, and no restart was made: the server serves at {where} now",
+                    hint="restart it by hand, or let it listen at the old address again and run the command again",
+                )
             return True
         if not changed:
             return False
@@ -153,6 +163,9 @@ class ServerRescue(ServerChannel[Reach]):
             )
 
     def _answers_after_signal(self) -> bool:
+        return self._signal() and self._answers_within(self.WAKE_S)
+
+    def _signal(self) -> bool:
         """Lets the server read its files again without a login; enough for settings that a reload makes effective."""
         pid = self._reach.pid
         if pid is None or pid not in (self._pids() or ()):
@@ -161,7 +174,7 @@ class ServerRescue(ServerChannel[Reach]):
             os.kill(pid, signal.SIGHUP)
         except OSError:
             return False
-        return self._answers_within(self.WAKE_S)
+        return True
 
     def _by_hand_started(self, snapshot: Snapshot, own: Own, first: TargetError) -> None:
         """It puts its own file right, and is restarted without what its command line says."""

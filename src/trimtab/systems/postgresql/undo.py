@@ -47,6 +47,7 @@ class Undo(ServerRescue):
 
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool:
         """By the files; by SQL alone where they cannot be reached."""
+        self._has_moved = False
         if snapshot.files:
             return super().bring_back(snapshot, own, restarts)
         reach = self._reach
@@ -66,6 +67,8 @@ class Undo(ServerRescue):
         return False
 
     def _look(self, snapshot: Snapshot, own: Own) -> bool:
+        if self._has_moved:
+            return False
         is_seen = self._read(snapshot, own)
         if is_seen and any(self._is_unread(snapshot, own, name) for name in own.texts):
             # a restorer may have died between the file and the reload

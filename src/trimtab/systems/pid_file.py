@@ -1,0 +1,73 @@
+"""PidFile: the file with a program's process number, and whether the process of that number is the program."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+from trimtab.host import is_running, process_mark, process_name, process_started_s
+
+__all__ = ["PidFile", "run_of"]
+
+_STALE_S = 2.0
+"""A pid file is written soon after its process began: one older than the process is of an earlier one."""
+
+_ANY_PROGRAM = re.compile(r"java|(python|ruby|php|perl|lua)[\d.]*|node(js)?|dotnet|mono|beam\.smp|\w*sh")
+"""Processes of many programs have such a name: it says nothing of which one this is."""
+
+
+def run_of(pid: int | None) -> str:
+    """Tells this run of a program from the next one; "" when nothing runs."""
+    return f"{pid} {process_mark(pid)}" if pid is not None else ""
+
+
+class PidFile:
+    """See the module.
+
+    Args:
+        path: of the file; "" names none.
+        process: name of the program's process; None when it is not known.
+    """
+
+    def __init__(self, path: str, process: str | None) -> None:
+        self.path = Path(path)
+        self._process = process
+        self._known: set[str] = set()
+
+    @property
+    def pid(self) -> int | None:
+        """The number in it, when such a process runs."""
+        try:
+            pid = int(self.path.read_text().split()[0])
+        except (OSError, ValueError, IndexError):
+            return None
+        return pid if is_running(pid) else None
+
+    def know(self, run: str) -> None:
+        """A run that was seen to be the program's: it stays so, whatever the clock says later."""
+        if run.partition(" ")[2]:  # without the mark it may be any later process of that number
+            self._known.add(run)
+
+    def stranger(self, pid: int) -> str:
+        """Why the process of that number is not the program; "" when it is, as far as can be seen."""
+        name, run = process_name(pid), run_of(pid)
+        if self._process is not None and name != self._process[:15]:
+            return f"its name is {name!r}, not process={self._process!r}"
+        if run in self._known:
+            return ""
+        is_told_by_name = self._process is not None and not _ANY_PROGRAM.fullmatch(self._process)
+        if not is_told_by_name and self._is_older_than(pid):
+            return f"it ({name!r}) began after the pid file was written"
+        self.know(run)
+        return ""
+
+    def _is_older_than(self, pid: int) -> bool:
+        """Whether the file was written before the process began, by the clock of now: after a step of it that is not so any more
+        for a process that began before."""
+        age_s = process_started_s(pid)
+        try:
+            written_s = time.time() - self.path.stat().st_mtime
+        except OSError:
+            return False
+        return age_s is not None and age_s < written_s - _STALE_S

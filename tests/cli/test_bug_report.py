@@ -1,0 +1,23 @@
+"""A bug is reported in a line even where no file about it can be written."""
+
+from __future__ import annotations
+
+import tempfile
+
+import pytest
+
+from trimtab.cli import _report_bug
+
+
+def test_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", refuse)
+    _report_bug(IndexError("list index out of range"))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "error: a bug in Trimtab: IndexError: list index out of range",
+        "hint: please report it; no file about it could be written: No usable temporary directory found in ['/tmp']",
+    ]

@@ -1,0 +1,117 @@
+"""A program that is known by its pid file stays the same program when the clock of the machine is set."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.systems.program.conftest import conf, made
+from trimtab.errors import TargetError
+from trimtab.space import Config
+from trimtab.systems import pid_file
+from trimtab.systems.pid_file import PidFile, run_of
+from trimtab.systems.program import ProgramTarget
+
+Start = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Start]:
+    """Starts a process of that name, and writes its pid file as a service does."""
+    running: list[subprocess.Popen[bytes]] = []
+    sleep = shutil.which("sleep")
+    assert sleep is not None
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        (folder / name).symlink_to(sleep)
+        running.append(subprocess.Popen([str(folder / name), "60"]))
+        (folder / "pid").write_text(f"{running[-1].pid}\n")
+        return running[-1]
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def step(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """The clock is set forward by an hour, as after a suspension of a virtual machine."""
+
+    def forward() -> None:
+        monkeypatch.setattr(pid_file, "time", SimpleNamespace(time=lambda: time.time() + 3600))
+
+    return forward
+
+
+def target_of(folder: Path, **more: Any) -> ProgramTarget:
+    return made(folder, pid_file="pid", restart="false", reload="true", **more)
+
+
+@pytest.mark.parametrize("table", [{}, {"process": "java"}, {"process": "squeezer"}], ids=["no name", "java", "name"])
+def test_a_program_that_was_seen_once_stays_the_same(
+    folder: Path, start: Start, step: Callable[[], None], table: dict[str, str]
+) -> None:
+    process = start(table.get("process", "squeezer"))
+    target = target_of(folder, **table)
+    target.open()
+    found = target.snapshot()
+    step()
+    assert target._reach.pid == process.pid
+    assert not target.apply(Config({"level": 9})).restarted, "it runs: restart='false' would fail"
+    assert not target.disturbances()
+    target.restore(found)
+    target.open()
+
+
+def test_a_name_of_its_own_says_more_than_the_clock(folder: Path, start: Start, step: Callable[[], None]) -> None:
+    process = start("squeezer")
+    step()
+    target = target_of(folder, process="squeezer")
+    target.open()
+    assert target._reach.pid == process.pid
+
+
+@pytest.mark.parametrize("table", [{}, {"process": "java"}])
+def test_the_clock_is_asked_where_the_name_says_nothing(
+    folder: Path, start: Start, step: Callable[[], None], table: dict[str, str]
+) -> None:
+    start("java")
+    step()
+    with pytest.raises(TargetError, match="which is another process: it .'java'. began after the pid file was written"):
+        target_of(folder, **table).open()
+
+
+def test_a_restore_from_the_journal_knows_the_run(folder: Path, start: Start, step: Callable[[], None]) -> None:
+    process, before = start("java"), conf(folder)
+    target = target_of(folder)
+    target.open()
+    found = target.snapshot()
+    own = target.apply(Config({"level": 9})).own
+    step()
+    later = ProgramTarget.from_snapshot(found, state_dir=folder / "state")
+    assert later._reach.pid is None
+    done = later.restore(found, own)
+    assert later._reach.pid == process.pid
+    assert not done.restarted
+    assert conf(folder) == before
+
+
+def test_another_process_of_that_number_is_not_believed(folder: Path) -> None:
+    file = PidFile(str(folder / "pid"), None)
+    (folder / "pid").write_text(f"{os.getpid()}\n")
+    assert file.pid == os.getpid()
+    os.utime(folder / "pid", (1, 1))
+    file.know(f"{os.getpid()} another boot:7")
+    file.know(f"{os.getpid()} ")
+    assert "began after the pid file was written" in file.stranger(os.getpid())
+    file.know(run_of(os.getpid()))
+    assert file.stranger(os.getpid()) == ""

@@ -1,0 +1,59 @@
+"""How a change that stays ends when its last line cannot be written, and how a rollback that had done nothing yet is repeated."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.trial.test_stack_follow import Following
+from trimtab.errors import TargetError
+from trimtab.study import rollback
+from trimtab.study.rollback_point import point_of
+from trimtab.trial import Entry, Journal, own_to_json
+from trimtab.trial.entry import APPLIED
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Following:
+    bench = Following(tmp_path)
+    undo = import_module("trimtab.trial.undo")
+    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
+    monkeypatch.setattr(import_module("trimtab.trial.follow"), "_SETTLE_S", 0.0)
+    return bench
+
+
+def test_a_line_that_the_audit_log_does_not_take_makes_no_failure_of_what_was_applied(bench: Following) -> None:
+    (bench.path / "journal" / "audit.jsonl").mkdir(parents=True)
+    with pytest.raises(TargetError) as caught:
+        bench.commit(db__method="ring")
+    assert caught.value.message.startswith("applied; but no line about it can be written to file=")
+    assert bench.targets["db"].values["method"] == "ring"
+    assert "restore db" not in bench.log
+    assert point_of(bench.path, "s") is not None
+    assert Journal(bench.path).open_entries() == []
+    (bench.path / "journal" / "audit.jsonl").rmdir()
+    rollback("s", bench.path)
+    assert bench.values() == bench.found
+
+
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_a_rollback_that_died_before_it_took_anything_back_is_made(
+    bench: Following, monkeypatch: pytest.MonkeyPatch, is_announced: bool
+) -> None:
+    bench.commit(db__method="ring")
+    point = point_of(bench.path, "s")
+    assert point is not None
+    entry = Journal(bench.path).begin(*point.snapshots, study="s", purpose="rollback")
+    if is_announced:
+        for snapshot, own in zip(point.snapshots, point.owns, strict=True):
+            entry.note(APPLIED, {"target": snapshot.target, "own": own_to_json(own)})
+    alive = Entry.is_owner_alive
+    monkeypatch.setattr(Entry, "is_owner_alive", property(lambda each: each.path != entry.path and alive.fget(each)))  # type: ignore[attr-defined]
+    said: list[str] = []
+    done = rollback("s", bench.path, say=said.append)
+    assert "nothing was taken back yet; the config stays applied" in said[0]
+    assert done.action == "restored as it was found"
+    assert bench.values() == bench.found
+    assert point_of(bench.path, "s") is None

@@ -1,0 +1,151 @@
+"""A way back that meets an error of any kind on one target: the others are dealt with, and the entry stays for `recover`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trial.test_stack_follow import Following
+from trimtab.errors import RestoreError, UsageError
+from trimtab.study.recovery import recover
+from trimtab.study.rollback_point import point_of
+from trimtab.trial import Entry, Journal, take_back, take_news
+from trimtab.trial.deadman import undo_for_tuner
+
+NO_PLACE = FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+STRANGE = UsageError("targets of this kind are not installed", hint="install them")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Following:
+    bench = Following(tmp_path)
+    undo = import_module("trimtab.trial.undo")
+    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
+    monkeypatch.setattr(import_module("trimtab.trial.follow"), "_SETTLE_S", 0.0)
+    return bench
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*arguments: object, **more: object) -> None:
+        raise error
+
+    return fail
+
+
+def fails(bench: Following, monkeypatch: pytest.MonkeyPatch, what: str, error: Exception) -> None:
+    target, _, method = what.partition(".")
+    monkeypatch.setattr(bench.targets[target], method, raising(error))
+
+
+def roll_back(bench: Following) -> None:
+    point = point_of(bench.path, "s")
+    assert point is not None
+    take_back(point.snapshots, point.owns, study="s", state_dir=bench.path, file=point.path)
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "hint"),
+    [
+        (NO_PLACE, "FileNotFoundError: .*No usable temporary directory", "put that right, then run `trimtab recover`"),
+        (STRANGE, "targets of this kind are not installed", "install them"),
+    ],
+)
+def test_the_others_are_put_back(
+    bench: Following, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str, hint: str
+) -> None:
+    bench.commit(db__method="ring", app__method="ring", web__method="ring")
+    with monkeypatch.context() as patch:
+        fails(bench, patch, "app.restore", error)
+        with pytest.raises(RestoreError, match=f"target='app' could not be put back: {told}") as caught:
+            roll_back(bench)
+    assert str(caught.value.hint).startswith(hint)
+    assert {name for name, target in bench.targets.items() if dict(target.values) != bench.found[name]} == {"app"}
+    (entry,) = Journal(bench.path).open_entries()
+    assert "target='app' could not be put back" in entry.failure
+    monkeypatch.setattr(Entry, "is_owner_alive", property(lambda entry: False))
+    recover(bench.path)
+    assert bench.values() == bench.found
+    assert point_of(bench.path, "s") is None
+
+
+def test_one_that_cannot_be_opened_for_such_a_reason_is_restored_closed(
+    bench: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.commit(db__method="ring")
+    fails(bench, monkeypatch, "db.open", NO_PLACE)
+    roll_back(bench)
+    assert bench.values() == bench.found
+
+
+def test_a_change_that_failed_is_taken_back_on_the_others(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails(bench, monkeypatch, "web.apply", STRANGE)
+    fails(bench, monkeypatch, "app.restore", NO_PLACE)
+    message = (
+        "could not be applied .*, and not be taken back either: target='app' could not be put back: FileNotFoundError"
+    )
+    with pytest.raises(RestoreError, match=message):
+        bench.commit(db__method="ring", app__method="ring", web__method="ring")
+    assert dict(bench.targets["db"].values) == bench.found["db"]
+
+
+def test_one_that_follows_and_cannot_be_restarted_is_told(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.commit(db__cache=256)
+    fails(bench, monkeypatch, "app.restart", NO_PLACE)
+    with pytest.raises(RestoreError, match="target='app' could not be restarted: FileNotFoundError: "):
+        roll_back(bench)
+    assert bench.values() == bench.found
+
+
+def test_so_is_one_in_a_trial(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave() -> None:
+        with bench.room() as room:
+            bench.run(room, hand_over=True, db__cache=256)
+            fails(bench, monkeypatch, "app.restart", NO_PLACE)
+
+    with pytest.raises(RestoreError, match="target='app' could not be restarted: FileNotFoundError: "):
+        leave()
+    assert bench.values() == bench.found
+
+
+def _left(bench: Following) -> Entry:
+    """The entry of a rollback that has just failed."""
+    bench.commit(db__method="ring", app__method="ring")
+    with pytest.raises(RestoreError):
+        roll_back(bench)
+    (entry,) = Journal(bench.path).open_entries()
+    return entry
+
+
+def test_the_dead_man_says_what_stopped_it(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    fails(bench, monkeypatch, "app.restore", NO_PLACE)
+    entry = _left(bench)
+    assert not undo_for_tuner(str(entry.path), is_tuner_gone=True, why="dead")
+    (news,) = take_news(bench.path)
+    assert "could not restore it: target='app' could not be put back: FileNotFoundError: " in news
+    assert dict(bench.targets["db"].values) == bench.found["db"]
+
+
+@pytest.mark.parametrize("by", ["recover", "dead-man"])
+def test_what_stops_all_of_it_is_told(bench: Following, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
+    """Here the file of the rollback, which has to go at the end."""
+    fails(bench, monkeypatch, "app.restore", NO_PLACE)
+    entry = _left(bench)
+    monkeypatch.undo()
+    undo = import_module("trimtab.trial.undo")
+    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
+    monkeypatch.setattr(Path, "unlink", raising(PermissionError(13, "Permission denied")))
+    told = f"entry={entry.path.name} could not be undone: PermissionError: "
+    if by == "recover":
+        monkeypatch.setattr(Entry, "is_owner_alive", property(lambda entry: False))
+        monkeypatch.setattr("trimtab.study.recovery.sweep_points", lambda state_dir: None)
+        done, (stuck,) = recover(bench.path)
+        assert not done
+        assert stuck.error.message.startswith(told)
+    else:
+        assert not undo_for_tuner(str(entry.path), is_tuner_gone=True, why="dead")
+        assert dict(entry.steps())["deadman failed"]["error"].startswith(told)
+    assert bench.values() == bench.found
