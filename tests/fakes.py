@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.needs import IS_FULL
 from trimtab import plugins
 from trimtab.history import StudyRecord
 from trimtab.importance import RankProblem
@@ -140,9 +141,11 @@ def _search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
+    """In the long form it searches as a user's study does."""
     study = FakeStudy(tmp_path)
     load = plugins.load
-    _search_roughly(monkeypatch)
+    if not IS_FULL:
+        _search_roughly(monkeypatch)
 
     class Target:
         @staticmethod

@@ -153,7 +153,7 @@ def test_runs_of_the_proof_tell_the_worth_of_the_lines_as_well(fake: FakeStudy) 
         assert row.without_pairs <= counts[Role.PROOF_CANDIDATE]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in (1, 2))])
 def test_a_gain_that_is_not_known_well_gets_one_more_pair_before_the_last_worths(fake: FakeStudy, seed: int) -> None:
     fake.target._speed = _speed
     fake.workload.noise_sd = 0.06

@@ -38,7 +38,7 @@ class TestAPromise:
         assert record.verdict.result == "better"
         (row,) = [row for row in record.verdict.conditions if row.name == "constraints"]
         assert row.is_met
-        assert row.text.startswith("latency_p99 <= 3: 4")
+        assert row.text.startswith("latency_p99 <= 3 ms: 4")
         assert row.text.endswith(" after")
 
     def test_counts_on_average_over_the_pairs(self) -> None:

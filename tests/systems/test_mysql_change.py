@@ -84,6 +84,20 @@ def _set_global(target: MysqlTarget, name: str, value: object) -> None:
         session.rows(f"SET GLOBAL {name} = {value}")
 
 
+def _killed_after_its_restart(target: MysqlTarget, monkeypatch: pytest.MonkeyPatch, **config: int) -> None:
+    """A change whose tuner ends as soon as the server answers again."""
+    restart = target._reach.restart
+
+    def restart_and_end() -> None:
+        restart()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(target._reach, "restart", restart_and_end)
+        with pytest.raises(Killed):
+            target.apply(Config(dict(config)))
+
+
 @pytest.mark.parametrize("name", ["max_connections", "sort_buffer_size"])
 def test_what_stood_by_set_global_comes_back_after_a_kill_round_our_restart(
     target: MysqlTarget, monkeypatch: pytest.MonkeyPatch, name: str
@@ -95,16 +109,8 @@ def test_what_stood_by_set_global_comes_back_after_a_kill_round_our_restart(
     theirs = 500 if name == "max_connections" else theirs
     _set_global(target, name, theirs)
     try:
-        found, restart = target.snapshot(), target._reach.restart
-
-        def restart_and_end() -> None:
-            restart()
-            raise Killed
-
-        with monkeypatch.context() as patch:
-            patch.setattr(target._reach, "restart", restart_and_end)
-            with pytest.raises(Killed):
-                target.apply(Config({"thread_stack": 262144, "sort_buffer_size": 1 << 20}))
+        found = target.snapshot()
+        _killed_after_its_restart(target, monkeypatch, thread_stack=262144, sort_buffer_size=1 << 20)
         own = target._sentry.own
         assert not own.is_whole
         if name == "max_connections":
@@ -118,16 +124,8 @@ def test_what_stood_by_set_global_comes_back_after_a_kill_round_our_restart(
 
 def test_what_was_set_after_that_restart_stays(target: MysqlTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = _running(target, "max_connections")
-    found, restart = target.snapshot(), target._reach.restart
-
-    def restart_and_end() -> None:
-        restart()
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(target._reach, "restart", restart_and_end)
-        with pytest.raises(Killed):
-            target.apply(Config({"thread_stack": 262144}))
+    found = target.snapshot()
+    _killed_after_its_restart(target, monkeypatch, thread_stack=262144)
     _set_global(target, "max_connections", 777)
     try:
         target.restore(found, target._sentry.own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,11 +16,7 @@ from trimtab.trial.entry import APPLIED
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Following:
-    bench = Following(tmp_path)
-    undo = import_module("trimtab.trial.undo")
-    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
-    monkeypatch.setattr(import_module("trimtab.trial.follow"), "_SETTLE_S", 0.0)
-    return bench
+    return Following.found_again(tmp_path, monkeypatch)
 
 
 def test_a_line_that_the_audit_log_does_not_take_makes_no_failure_of_what_was_applied(bench: Following) -> None:

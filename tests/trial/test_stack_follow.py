@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -37,6 +37,14 @@ class Following(Bench):
         for name, target in self.targets.items():
             self._logs_restarts(name, target)
 
+    @classmethod
+    def found_again(cls, path: Path, monkeypatch: pytest.MonkeyPatch) -> Self:
+        """One whose targets an undo finds again, and that settles at once."""
+        bench, undo = cls(path), import_module("trimtab.trial.undo")
+        monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
+        monkeypatch.setattr(following, "_SETTLE_S", 0.0)
+        return bench
+
     def _logs_restarts(self, name: str, target: FakeTarget) -> None:
         restart = target.restart
 
@@ -59,11 +67,7 @@ class Following(Bench):
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Following:
-    bench = Following(tmp_path)
-    undo = import_module("trimtab.trial.undo")
-    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
-    monkeypatch.setattr(following, "_SETTLE_S", 0.0)
-    return bench
+    return Following.found_again(tmp_path, monkeypatch)
 
 
 def test_it_is_restarted_after_the_change_and_after_the_way_back(bench: Following) -> None:

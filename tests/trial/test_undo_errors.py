@@ -22,11 +22,7 @@ STRANGE = UsageError("targets of this kind are not installed", hint="install the
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Following:
-    bench = Following(tmp_path)
-    undo = import_module("trimtab.trial.undo")
-    monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: bench.targets[snapshot.target])
-    monkeypatch.setattr(import_module("trimtab.trial.follow"), "_SETTLE_S", 0.0)
-    return bench
+    return Following.found_again(tmp_path, monkeypatch)
 
 
 def raising(error: Exception) -> Callable[..., Any]:

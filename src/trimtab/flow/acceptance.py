@@ -246,7 +246,10 @@ class Acceptance:
         for index, constraint in enumerate(self._rule.constraints):
             before, after = (float(np.mean([pair[arm].bounded[index] for pair in self._pairs])) for arm in (0, 1))
             is_met = is_met and constraint.is_met_by(after)
-            texts.append(f"{constraint}: {format_figure(before, 3)} before, {format_figure(after, 3)} after")
+            unit = Objective(constraint.metric).unit.replace("ms", " ms")
+            texts.append(
+                f"{constraint}{unit}: {format_figure(before, 3)}{unit} before, {format_figure(after, 3)}{unit} after"
+            )
         if texts:
             yield Condition("constraints", is_met, "; ".join(texts))
 
