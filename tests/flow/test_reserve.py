@@ -29,7 +29,14 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
     """A scorer whose best config was measured so often, each time with this gain (log-ratio)."""
     runs = [SimpleNamespace(config=BEST, status=Status.OK, is_feasible=True, loss=-gain) for _ in range(n_runs)]
     return SimpleNamespace(
-        trials=runs, best_run=runs[0], noise_sd=noise_sd, mean_cost_s=COST_S, refused=[], refused_at_s=0.0, level=0.95
+        trials=runs,
+        best_run=runs[0],
+        noise_sd=noise_sd,
+        mean_cost_s=COST_S,
+        refused=[],
+        refused_at_s=0.0,
+        level=0.95,
+        par=0.0,
     )
 
 

@@ -219,7 +219,7 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         for i, (config, loss) in enumerate(losses)
     ]
     task: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}))
-    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.1, in_question=trials)
+    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.1, in_question=trials, par=0.0)
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:
         scorer.noise_sd = 0.05

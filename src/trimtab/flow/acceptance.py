@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.flow.bounded import Bounded
 from trimtab.measure import (
     Interval,
     Measurement,
@@ -75,6 +76,7 @@ class AcceptanceRule:
         opened: the same of classes that the user has opened.
         level: confidence of the gain's interval, over all looks together.
         constraints: of the objective. The candidate owes them on average over the pairs, the baseline does not.
+        needs_gain: whether a candidate without a gain is refused even when it meets a constraint that the baseline misses.
     """
 
     metric: str
@@ -87,6 +89,7 @@ class AcceptanceRule:
     opened: tuple[str, ...] = ()
     level: float = 0.95
     constraints: tuple[MetricConstraint, ...] = ()
+    needs_gain: bool = False
 
     @property
     def least(self) -> float:
@@ -160,6 +163,7 @@ class Acceptance:
         self._rule = rule
         self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level)
         self._pairs: list[tuple[Sample, Sample]] = []
+        self._bounded = [Bounded(constraint, rule.level) for constraint in rule.constraints]
 
     def add(self, baseline: Sample, candidate: Sample) -> None:
         """Takes one more pair.
@@ -169,6 +173,8 @@ class Acceptance:
         """
         self._gain.add(baseline.value, candidate.value)
         self._pairs.append((baseline, candidate))
+        for bounded, before, after in zip(self._bounded, baseline.bounded, candidate.bounded, strict=True):
+            bounded.add(before, after)
 
     def __len__(self) -> int:
         return len(self._pairs)
@@ -187,13 +193,15 @@ class Acceptance:
         """Whether more pairs would hardly change the answer: harm is shown, a gain is out of reach, or it is there and nothing
         looks worse than it may be."""
         unmet = {condition.name for condition in self.conditions() if not condition.is_met} - {"gain"}
+        if self._may_comply:  # what then speaks against it would be no harm
+            unmet -= set(_NAMES)
         if unmet - {"baseline"}:
             return True
         if unmet:
             return self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS or self._is_hopeless
         if self._is_gain_met:
             return not self._is_doubtful()
-        return self._is_hopeless
+        return self._is_hopeless and (self._complies or not self._may_comply)
 
     def is_settled(self) -> bool:
         """Whether it is decided and, where the answer is "better", the gain is known well enough to be quoted."""
@@ -201,6 +209,22 @@ class Acceptance:
             return False
         ratio = self._gain.ratio
         return not self.is_accepted or ratio.high <= _QUOTABLE * ratio.low
+
+    @property
+    def is_by_constraints(self) -> bool:
+        """Whether the candidate is accepted for a constraint that it meets and the baseline misses, and not for a gain."""
+        return self.is_accepted and not self._is_gain_met
+
+    @property
+    def _may_comply(self) -> bool:
+        """Whether the baseline misses a constraint, on average, and the candidate none."""
+        bounds = self._bounded if len(self) and not self._rule.needs_gain else []
+        return any(not each.is_met_before for each in bounds) and all(each.is_met_after for each in bounds)
+
+    @property
+    def _complies(self) -> bool:
+        """Whether that is proven of every constraint that the baseline misses."""
+        return self._may_comply and all(each.is_proven for each in self._bounded if not each.is_met_before)
 
     def _is_doubtful(self) -> bool:
         return any(self._worsening(name).estimate > math.log1p(self._rule.tolerance) for name in self._guarded())
@@ -232,7 +256,9 @@ class Acceptance:
         text += f"needed: more than {1 + rule.delta:.3g}"
         if rule.least > rule.delta:
             text += f", and {1 + rule.least:.3g} in the mean, because of the noise from run to run"
-        return Condition("gain", self._is_gain_met, text)
+        if not self._is_gain_met and self._complies:
+            text += ", but not of a config that meets a constraint which yours misses"
+        return Condition("gain", self._is_gain_met or self._complies, text)
 
     def _baseline_condition(self) -> Condition:
         """A baseline that varies that much cannot be compared with: its own luck would be claimed as a gain."""
@@ -242,14 +268,8 @@ class Acceptance:
 
     def _constraints(self) -> Iterator[Condition]:
         """Of the objective, one condition for all of them: on average, since one run may miss what the next one meets."""
-        texts, is_met = list[str](), True
-        for index, constraint in enumerate(self._rule.constraints):
-            before, after = (float(np.mean([pair[arm].bounded[index] for pair in self._pairs])) for arm in (0, 1))
-            is_met = is_met and constraint.is_met_by(after)
-            unit = Objective(constraint.metric).unit.replace("ms", " ms")
-            texts.append(
-                f"{constraint}{unit}: {format_figure(before, 3)}{unit} before, {format_figure(after, 3)}{unit} after"
-            )
+        texts = [each.text for each in self._bounded]
+        is_met = all(each.is_met_after for each in self._bounded)
         if texts:
             yield Condition("constraints", is_met, "; ".join(texts))
 
@@ -288,7 +308,7 @@ class Acceptance:
         least = (
             f", surely at least {_percent(math.expm1(worse.low))} worse" if worse.low > math.log1p(tolerance) else ""
         )
-        return Condition(name, not least, f"{_NAMES[name]} {_percent(change, sign=True)}{least}")
+        return Condition(name, not least or self._complies, f"{_NAMES[name]} {_percent(change, sign=True)}{least}")
 
     def _errors(self) -> Condition:
         more = anytime_interval(np.array([c.error_rate - b.error_rate for b, c in self._pairs]), _LEVEL)

@@ -17,8 +17,9 @@ import numpy as np
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.effects import Effects, Run, effects_of
 from trimtab.flow.explore import early_stop
+from trimtab.flow.losses import burdens
 from trimtab.flow.play_fit import on_top, restart_runs
-from trimtab.flow.score import BASELINE_ROLES, Scorer
+from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval
 from trimtab.measure.quantile import t_quantile
@@ -125,11 +126,7 @@ class Bundles:
 
     def _reference(self, scorer: Scorer) -> tuple[float, float]:
         """Loss of `start`, that of missed constraints included, and its standard error."""
-        losses = [
-            (0.0 if trial.role in BASELINE_ROLES else trial.loss or 0.0) + trial.excess
-            for trial in scorer.trials
-            if trial.config == self.start and trial.status is Status.OK
-        ]
+        losses = burdens(scorer.trials, self.start)
         return sum(losses) / max(1, len(losses)), scorer.noise_sd / math.sqrt(max(1, len(losses)))
 
     def _is_enough(self, task: Task, scorer: Scorer) -> bool:
@@ -207,7 +204,9 @@ class Bundles:
         self.kept = best if sum(effects.of(name)[0] for name in best) > 0 else frozenset()
 
     def _ran_well(self, scorer: Scorer, bundle: Bundle) -> bool:
-        return any(t.config == bundle.config and t.status is Status.OK and t.is_feasible for t in scorer.trials)
+        runs = [t for t in scorer.trials if t.config == bundle.config and t.status is Status.OK]
+        # Where the baseline misses a constraint, a step towards it is worth keeping.
+        return any(t.is_feasible or scorer.par == math.inf for t in runs)
 
 
 def _says_something(trial: Trial) -> bool:

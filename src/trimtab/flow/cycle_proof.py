@@ -106,7 +106,7 @@ def _proofs_of_shared(task: Task, cycle: Cycle, scorer: ContextScorer, config: C
     """The least number of pairs under each context, and more while the mean gain is open and the budget has room; up to the first
     context under which a run failed."""
     tasks = [task_under(task, context) for context in cycle.contexts]
-    provers = [Prover(own, scorer.part(own.context), config) for own in tasks]
+    provers = [Prover(own, scorer.part(own.context), config, needs_gain=True) for own in tasks]
     n_pairs = task.proof.min_pairs
     while True:
         proofs = list[Proof]()
@@ -149,7 +149,7 @@ def _is_hopeless(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
 
 def _proof_of_own(task: Task, scorer: ContextScorer, context: Context, config: Config) -> Steps[Proof]:
     """Pairs under one context, as many as decide."""
-    prover = Prover(task_under(task, context), scorer.part(context), config)
+    prover = Prover(task_under(task, context), scorer.part(context), config, needs_gain=True)
     yield from under(context, prover.run(lambda: prover.is_settled))
     return prover.conclude()
 

@@ -81,14 +81,12 @@ def _kept_s(task: Task, scorer: Scorer) -> float:
 def _has_leader(task: Task, scorer: Scorer) -> bool:
     """Whether a config is better than the baseline, by the runs that did not choose it where there are any."""
     best = scorer.best_run
-    if best is None or best.loss is None or best.loss >= 0 or best.config == task.baseline:
+    if best is None or best.loss is None or best.loss >= scorer.par or best.config == task.baseline:
         return False
-    if not scorer.refused and fresh_mean(scorer.trials, best.config) < 0:
+    if not scorer.refused and fresh_mean(scorer.trials, best.config) < scorer.par:
         return True
-    others = {trial.config for trial in scorer.in_question if trial.loss is not None and trial.loss < 0} - {
-        task.baseline
-    }
-    return any(fresh_mean(scorer.trials, config) < 0 for config in others)
+    others = {trial.config for trial in scorer.in_question if trial.loss is not None and trial.loss < scorer.par}
+    return any(fresh_mean(scorer.trials, config) < scorer.par for config in others - {task.baseline})
 
 
 def may_search_on(task: Task, scorer: Scorer) -> bool:
@@ -256,6 +254,8 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
     if not len(scorer.track):
         return None
     best = scorer.best_run
+    if scorer.par == math.inf and (best is None or best.config == task.baseline or scorer.refused):
+        return None  # no speed is too low for a config that meets what the baseline misses
     if scorer.refused:
         # What the best runs showed was luck: the baseline is the best that is known.
         best, best_loss = next(t for t in reversed(scorer.trials) if t.role in BASELINE_ROLES and t.measurement), 0.0

@@ -191,9 +191,14 @@ def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config 
         if not suspects or any(_lacks(task, config, refused[0], name) for name in suspects)
     }
     best = min(means, key=lambda config: (means[config], repr(config)), default=None)
-    if best is None or math.exp(-means[best]) <= 1 + acceptance_rule(task, scorer, best).least:
+    if best is None or not _may_be_proven(task, scorer, best, means[best]):
         return None
     return best
+
+
+def _may_be_proven(task: Task, scorer: Scorer, config: Config, loss: float) -> bool:
+    """Whether a config of that loss would gain enough; where the baseline misses a constraint, none that meets it needs to."""
+    return scorer.par == math.inf or math.exp(-loss) > 1 + acceptance_rule(task, scorer, config).least
 
 
 def _at_worst(scorer: Scorer, config: Config) -> float:
@@ -267,9 +272,12 @@ def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof
     if proof.is_better or not ablation.dropped:
         return False
     full = mean_loss(scorer.trials, ablation.full)
-    least = acceptance_rule(task, scorer, ablation.full).least
-    looks_better = full < mean_loss(scorer.trials, ablation.current) and math.exp(-full) > 1 + least
-    return looks_better and _has_time_for_proof(task, scorer, task.proof.min_pairs)
+    is_faster = full < mean_loss(scorer.trials, ablation.current)
+    return (
+        is_faster
+        and _may_be_proven(task, scorer, ablation.full, full)
+        and _has_time_for_proof(task, scorer, task.proof.min_pairs)
+    )
 
 
 def _go_back(task: Task, scorer: Scorer, outcome: Outcome) -> Steps[None]:

@@ -128,7 +128,9 @@ def _failure(task: Task, trial: Trial) -> str:
     is_met = trial.excess == 0 or trial.config == task.baseline
     if trial.status is Status.OK and trial.measurement is not None and is_met:
         return ""
-    what = trial.reason.partition("\n")[0] or ("a constraint of the objective was missed" if trial.excess else "")
+    if not is_met and trial.status is Status.OK:
+        return f"trial {trial.number}: a constraint of the objective was missed"
+    what = trial.reason.partition("\n")[0]
     return f"trial {trial.number} ended as {trial.status}: {what}" if what else f"trial {trial.number}: {trial.status}"
 
 

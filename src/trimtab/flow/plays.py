@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.explore import early_stop
-from trimtab.flow.losses import mean_loss
+from trimtab.flow.losses import burden, mean_loss
 from trimtab.flow.play_fit import WITHIN, fitting, plan_of
 from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
 from trimtab.flow.score import Scorer
@@ -279,6 +279,8 @@ def _is_short(task: Task, scorer: Scorer) -> bool:
 
 def _is_better(task: Task, scorer: Scorer, config: Config, held: Config) -> bool:
     gain = _loss(task, scorer.trials, held) - mean_loss(scorer.trials, config)
+    if scorer.par == math.inf:  # the baseline misses a constraint: a step towards it helps
+        gain = burden(scorer.trials, held) - burden(scorer.trials, config)
     se = math.hypot(_run_se(scorer, config), 0.0 if held == task.baseline else _run_se(scorer, held))
     return gain > max(task.proof.min_gain, _KEEP * se)
 

@@ -37,6 +37,7 @@ class Proof:
 
     Attributes:
         is_better: whether the candidate may be called better: no failure, and every condition is met.
+        is_by_constraints: whether that is so for a constraint that it meets and the baseline misses, and not for a gain.
         gain: how many times better, with its always-valid interval; None when no pair was complete.
         advice_gain: the same for the rule-based advice, by Student's t over its own pairs; None when not measured.
         beside_advice: how many times better the candidate was than the advice, in the blocks that measured both.
@@ -57,6 +58,7 @@ class Proof:
     delta: float
     failure: str = ""
     is_void: bool = False
+    is_by_constraints: bool = False
     conditions: tuple[Condition, ...] = ()
 
 
@@ -88,6 +90,7 @@ class Prover:
         free: duels of the baseline that get a pair wherever a block has measured their challenger.
         n_before: other configs whose proofs have failed: each proof has half the error of the one before. The smaller configs
             of its blocks have as much again, together, and so has the larger config that is proven where the smaller one fails.
+        needs_gain: whether a config without a gain is refused even when it meets a constraint that the baseline misses.
     """
 
     def __init__(
@@ -100,9 +103,10 @@ class Prover:
         purse: Purse | None = None,
         free: Sequence[Duel] = (),
         n_before: int = 0,
+        needs_gain: bool = False,
     ) -> None:
         self._task, self._scorer, self._candidate = task, scorer, candidate
-        self._rule = _rule_of_one(task, scorer, candidate, 2**n_before)
+        self._rule = replace(_rule_of_one(task, scorer, candidate, 2**n_before), needs_gain=needs_gain)
         self._pairs = _Pairs(Acceptance(self._rule))
         self._failure, self._is_void = "", False
         self._duels, self._purse, self._free = list(duels), purse, list(free)
@@ -255,8 +259,10 @@ def _failure(trial: Trial) -> str:
 
 def _conclude(pairs: _Pairs, is_maximised: bool, delta: float, failure: str) -> Proof:
     test = pairs.test
+    is_better = not failure and len(test) >= 2 and test.is_accepted
     return Proof(
-        is_better=not failure and len(test) >= 2 and test.is_accepted,
+        is_better=is_better,
+        is_by_constraints=is_better and test.is_by_constraints,
         gain=test.gain.comparison() if len(test) >= 2 else None,
         advice_gain=_compare(pairs.advice, is_maximised),
         beside_advice=_compare(pairs.beside, is_maximised),

@@ -165,9 +165,9 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
 def _hidden(scorer: Scorer, best: Config, chosen: Sequence[Config]) -> list[Config]:
     """`best` and those that may be better, while the noise between them is large beside the gain of `best`; else none."""
     means = {config: fresh_mean(scorer.trials, config) for config in chosen}
-    errors = {config: _se(scorer, config, best) for config in chosen if config != best and means[config] < 0}
+    errors = {config: _se(scorer, config, best) for config in chosen if config != best and means[config] < scorer.par}
     rivals = [config for config, se in errors.items() if means[config] - means[best] <= _TIED * se]
-    is_hidden = any(errors[config] > -_TELLING * means[best] for config in rivals)
+    is_hidden = any(errors[config] > _TELLING * abs(means[best]) for config in rivals)
     return [best, *rivals] if is_hidden else []
 
 
@@ -176,9 +176,9 @@ def _best_and_simplest(task: Task, scorer: Scorer, chosen: Sequence[Config]) -> 
     None when none is better than the baseline."""
     means = {config: fresh_mean(scorer.trials, config) for config in chosen}
     best = min(chosen, key=lambda config: means[config], default=None)
-    if best is None or means[best] >= 0:
+    if best is None or means[best] >= scorer.par:
         return None
-    tied = [c for c in chosen if means[c] < 0 and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
+    tied = [c for c in chosen if means[c] < scorer.par and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
     return best, min(tied, key=lambda config: (_n_lines(task, config), means[config]))
 
 
@@ -203,7 +203,7 @@ def _contenders(task: Task, scorer: Scorer, means: dict[Config, float]) -> list[
     """
     best = next(iter(means.values()), 0.0)
     reach = _SURE * 2**0.5 * scorer.noise_sd
-    close = [config for config, mean in means.items() if mean < 0 and mean <= best + reach]
+    close = [config for config, mean in means.items() if mean < scorer.par and mean <= best + reach]
     simplest = min(close, key=lambda config: (_n_lines(task, config), means[config]), default=None)
     chosen = close[:_N_FINALISTS]
     if simplest is not None and simplest not in chosen:
@@ -243,7 +243,7 @@ def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[C
     """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
     slack, best = max(task.proof.min_gain, scorer.noise_sd), fresh_mean(scorer.trials, leader)
     fewer = [c for c in _means(scorer, task.baseline) if _n_lines(task, c) < _n_lines(task, leader)]
-    limits = {c: _limit(task, slack, best, _n_lines(task, leader) - _n_lines(task, c)) for c in fewer}
+    limits = {c: _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, c)) for c in fewer}
     for _ in range(_SIMPLER_TRIED):
         losses = {config: fresh_mean(scorer.trials, config) for config in limits}
         close = [config for config, loss in losses.items() if loss <= limits[config]]
@@ -276,7 +276,7 @@ def _thinned(
         loss = mean_loss(scorer.trials, without)
         if loss == math.inf:
             loss = yield from runs.attempt(without, best)
-        if loss <= _limit(task, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
+        if loss <= _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
         elif len(group) > 1:
             groups = behind_larger(groups, halves(group, bundles))
@@ -295,10 +295,10 @@ def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
     return set() if best is None else set(best.difference(task.baseline))
 
 
-def _limit(task: Task, slack: float, best: float, n_removed: int) -> float:
+def _limit(task: Task, scorer: Scorer, slack: float, best: float, n_removed: int) -> float:
     """The loss that a config may seem to have beside `best`, the leader's, for its `n_removed` settings fewer; never that of one
-    worse than the baseline."""
-    return min(best + min(most_given_up(task, slack, best), _allowed(task, slack, n_removed)), 0.0)
+    worse than the baseline, unless that misses a constraint."""
+    return min(best + min(most_given_up(task, slack, best), _allowed(task, slack, n_removed)), scorer.par)
 
 
 def _allowed(task: Task, slack: float, n_removed: int) -> float:

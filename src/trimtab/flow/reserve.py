@@ -139,6 +139,8 @@ def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95
         return task.proof.min_pairs
     gain = -sum(losses) / len(losses) - scorer.noise_sd / math.sqrt(len(losses))
     effect = gain - math.log1p(task.proof.min_gain)
+    if effect <= 0 and scorer.par == math.inf:
+        return task.proof.min_pairs  # to meet a constraint that the baseline misses needs no gain
     sd, least = math.sqrt(2) * scorer.noise_sd, task.proof.min_pairs
     n = observations_needed(effect, sd, task.proof.max_pairs, level)
     if (task.budget.seconds or 0.0) >= _LONG_RUNS * scorer.mean_cost_s:

@@ -125,6 +125,14 @@ class Scorer:
         return sd if math.isfinite(sd) else 0.0
 
     @property
+    def par(self) -> float:
+        """The loss below which a config is worth a proof: 0, the baseline's; infinite where the baseline misses a constraint of
+        the objective, on average over its latest runs, because a config that meets it is then better at any speed."""
+        bounds = self.task.objective.constraints if self.baselines else ()
+        means = [(bound, sum(map(bound.value, self.baselines)) / len(self.baselines)) for bound in bounds]
+        return 0.0 if all(bound.is_met_by(mean) for bound, mean in means) else math.inf
+
+    @property
     def may_go_on(self) -> bool:
         """Whether the whole budget has room for one more trial."""
         return self.has_room(1)

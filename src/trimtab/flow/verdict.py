@@ -106,6 +106,7 @@ def _with_proof(verdict: Verdict, proof: Proof) -> Verdict:
         advice_pairs=tuple(proof.advice_pairs),
         delta=proof.delta,
         failure=proof.failure,
+        is_by_constraints=proof.is_by_constraints,
         conditions=tuple(proof.conditions),
         refused_by=tuple(c.name for c in proof.conditions if not c.is_met),
     )
@@ -117,6 +118,8 @@ def _with_ablation(verdict: Verdict, task: Task, outcome: Outcome, ablation: Abl
     if len(changed) == 1 and proof is not None and proof.is_better and proof.gain is not None:
         gain, n_pairs = _gain(proof.gain), len(proof.pairs)
         reason = "it is the whole config: its worth is the proof's gain"
+        if proof.is_by_constraints:
+            reason = "it is the whole config, which meets a constraint that yours misses"
         worth = {
             name: replace(row, verdict="proven", reason=reason, without=gain, without_pairs=n_pairs, alone=gain,
                           alone_pairs=n_pairs)

@@ -389,6 +389,7 @@ class Verdict:
     advice_pairs: tuple[tuple[float, float], ...] = ()
     delta: float | None = None
     failure: str = ""
+    is_by_constraints: bool = False
     conditions: tuple[Condition, ...] = ()
     refused_by: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

@@ -67,6 +67,12 @@ def _better(study: StudyRecord) -> str:
     if gain is None:
         return f"This config is better than yours: {changed}."
     n_pairs = len(verdict.pairs)
+    if verdict.is_by_constraints:
+        bounds = "; ".join(row.text for row in verdict.conditions if row.name == "constraints")
+        return (
+            f"This config meets a constraint that yours misses ({bounds}), and is {ratio_text(gain.estimate)} times as fast "
+            f"as yours ({gain.interval_text}): {changed}, proven in {counted(n_pairs, 'alternating pair')}."
+        )
     metric = Objective.parse(study.objective).metric
     what = "" if metric == "throughput" else f" by {_METRIC_NAMES[metric]}"
     return (
