@@ -15,7 +15,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MASK", "digest", "forget_all", "hide_literals", "hide_values", "redact", "redact_settings", "remember"]
+__all__ = ["MASK", "digest", "forget_all", "hide_literals", "hide_values", "redact", "redact_settings", "remember",
+           "without_password"]  # fmt: skip
 
 _SHORTEST = 4
 _ORDINARY = frozenset(
@@ -66,6 +67,13 @@ def redact(text: str) -> str:
     if "://" in text:
         text = re.sub(_URL, rf"\g<head>:{MASK}@", text)
     return re.sub(_PAIR, rf"\g<key>{MASK}", text)
+
+
+def without_password(url: str) -> str:
+    """A URL as it may be kept to be used again: whoever uses it must know the password from elsewhere."""
+    place, sign, query = re.sub(_URL, r"\g<head>@", url).partition("?")
+    kept = [pair for pair in query.split("&") if re.search(_SECRET_KEY, pair.partition("=")[0]) is None]
+    return f"{place}?{'&'.join(kept)}" if sign and any(kept) else place
 
 
 def redact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,3 +41,11 @@ def test_memory_and_everything_else() -> None:
     assert found[0] == "this machine has no memory left for Trimtab itself"
     assert shortage(OSError(errno.ENOENT, "", "/x")) is None
     assert shortage(ValueError()) is None
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR])
+def test_a_file_that_is_refused(number: int) -> None:
+    found = shortage(OSError(number, "", "/x/y"))
+    assert found is not None
+    assert found[0].startswith("cannot use file=/x/y: ")
+    assert shortage(OSError(number, "")) is None, "without a file it is none of the user's"

@@ -24,6 +24,7 @@ from trimtab.history import (
     load_format,
     merge,
 )
+from trimtab.history.exchange import _origin
 from trimtab.records import Verdict
 
 
@@ -196,3 +197,16 @@ def test_what_is_no_history_is_not_merged(tmp_path: Path, content: bytes | None)
         ):
             merge(history, str(tmp_path / "other.db"))
         assert names(history) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "origin"),
+    [
+        ("postgresql://tuner:s3cret@host:5432", "host"),
+        ("postgresql://tuner:s3cret@host/studies?password=s3cret", "studies"),
+        ("sqlite:////home/me/theirs.db", "theirs.db"),
+        ("/home/me/theirs.jsonl", "theirs.jsonl"),
+    ],
+)
+def test_where_a_study_came_from_holds_no_password(place: str, origin: str) -> None:
+    assert _origin(place) == origin

@@ -133,6 +133,40 @@ def test_a_full_disk_loses_nothing(api: Api, monkeypatch: pytest.MonkeyPatch) ->
     assert [event.kind for event in history.events(1)] == ["asked", "told"]
 
 
+def test_a_session_that_cannot_go_on(served: Callable[..., Api], tmp_path: Path) -> None:
+    api = served()
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    api.post("/api/v1/sessions/s/report", {"client": client, "ticket": found["ticket"], "value": 20.0})
+    api.hub.sessions.keeper.wait()
+    with sqlite3.connect(tmp_path / "history.db") as database:
+        database.execute("update trimtab_trial set detail = 'x'")
+    api = served()
+    for path in ("", "/clients", "/finish"):
+        answer = api.post(f"/api/v1/sessions/s{path}") if path else api.get("/api/v1/sessions/s")
+        _problem(answer, 409, "session='s' cannot go on: ")  # no 507: a client would ask for it again
+    _problem(api.get("/api/v1/studies/1"), 500, "has a row that cannot be read")
+    assert api.post("/api/v1/studies/1/stop").json() == {"stopping": "s"}
+    assert [row["status"] for row in api.get("/api/v1/sessions").json()["sessions"]] == ["stopped"]
+    assert api.post("/api/v1/sessions/s/restart").json()["state"] == "running"
+    assert api.post("/api/v1/sessions/s/stop").json()["state"] == "ended"
+
+
+def test_what_has_ended_is_listed_as_it_was(api: Api) -> None:
+    api.post("/api/v1/sessions", {**BEGIN, "budget": "2 trials", "proof": False})
+    client = api.join()
+    while (found := api.post("/api/v1/sessions/s/fetch", {"client": client}).json())["state"] == "point":
+        report = {"client": client, "ticket": found["ticket"], "value": seconds(found["config"])}
+        api.post("/api/v1/sessions/s/report", report)
+    (before,) = api.get("/api/v1/sessions").json()["sessions"]
+    api.call("DELETE", f"/api/v1/sessions/s/clients/{client}")
+    api.post("/api/v1/sessions", {**BEGIN, "name": "t"})
+    after = api.get("/api/v1/sessions").json()["sessions"][0]
+    assert len(api.hub.sessions.live()) == 1
+    assert after == {**before, "n_clients": 0}
+
+
 def test_a_server_that_was_killed_goes_on(served: Callable[..., Api]) -> None:
     first = served()
     first.post("/api/v1/sessions", BEGIN)

@@ -165,6 +165,15 @@ def test_failures_teach_and_a_failing_baseline_ends_it(opened: Opened) -> None:
     other.report(client, first.ticket, Report(failed=Failure(reason="no such file")))
     assert other.fetch(client).state == "ended"
     assert "the baseline itself cannot be measured: crashed: no such file" in other.error
+    sessions.keeper.wait()
+    again, _ = opened().begin(other.spec)
+    assert (again.state, again.error) == ("ended", other.error)
+
+
+def test_a_stop_before_the_first_run_is_no_failure(opened: Opened) -> None:
+    session, _ = opened().begin(spec())
+    session.stop()
+    assert (session.state, session.error, session.verdict.stop_reason) == ("ended", "", "stopped by the user")
 
 
 def test_pause_resume_finish_stop(opened: Opened) -> None:

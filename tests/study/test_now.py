@@ -20,10 +20,12 @@ def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     def look(trial: Trial) -> None:
         seen.append(running_now(state))
         if trial.number == 4:
-            assert ask_to_stop(state, 1)
+            assert not ask_to_stop(state, 1, "another"), "of another history, with the same id"
+            assert not ask_to_stop(state, 1, "fake", 5.0), "of another history, with the same id and name"
+            assert ask_to_stop(state, 1, "fake")
 
     fake.listener.on_trial = look
-    assert not ask_to_stop(state, 1)
+    assert not ask_to_stop(state, 1, "fake")
     record, trials = fake.tune()
     assert record.status == "interrupted"
     assert len(trials) == 5
@@ -33,7 +35,7 @@ def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     assert all(len(second) == 7 and second[1] > 0 for second in now["seconds"])
     assert not list((state / "now").iterdir()), "nothing runs any more"
     assert (state / "now").stat().st_mode & 0o777 == 0o700
-    (state / "now" / "1.stop").touch()  # one that came too late is not for the next run
+    (state / "now" / f"1-{os.getpid()}.stop").touch()  # one that came too late is not for the next run
     fake.listener.on_trial = lambda trial: None
     assert fake.tune()[0].status == "proven"
 
@@ -60,7 +62,7 @@ def test_what_a_dead_process_has_left_is_not_taken_for_running(fake: FakeStudy) 
     (folder / "2.json").write_text("{")
     (folder / "3.json").write_text("[]")
     assert running_now(fake.path / "state") == {}
-    assert not ask_to_stop(fake.path / "state", 1)
+    assert not ask_to_stop(fake.path / "state", 1, "fake")
     said |= {"study_id": 4, "mark": process_mark(os.getpid())}
     (folder / "4.json").write_text(json.dumps(said))
     (folder / "1.new").touch()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["command"]
 @click.command("apply")
 @click.argument("name", metavar="NAME|STUDY.toml")
 @state_option
-@history_option
+@study_history_option
 @json_option
 @click.option(
     "--study",
@@ -38,20 +38,23 @@ def command(
     """
     from trimtab.history import find_study, read_history_at
     from trimtab.report.words import counted
-    from trimtab.study import apply_winner, load_study_file, remembered_file, winner_of
+    from trimtab.study import apply_winner, history_of, load_study_file, remembered_file, winner_of
 
-    if study_file is None and name.endswith(".toml"):
-        study_file = Path(name)
-        name = load_study_file(study_file).study.name
-    with read_history_at(history_url, state_dir) as history:
+    given = None if study_file is None else load_study_file(study_file)
+    if given is None and name.endswith(".toml"):
+        given = load_study_file(Path(name))
+        name = given.study.name
+    # A file of another study says which server, and not where this study is.
+    its_own = given if given is not None and given.study.name == name else None
+    with read_history_at(history_url or history_of(state_dir, name, its_own), state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
-    if study_file is None and record.origin:
+    if given is None and record.origin:
         raise UsageError(
             f"study={name!r} was imported: its target is not obeyed",
             hint=f"give your own study file: trimtab apply {name} --study FILE",
         )
-    file = load_study_file(study_file if study_file is not None else remembered_file(state_dir, record.name))
+    file = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
         for word, text in proposal.where.items():

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,17 +19,43 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+_SECTION = re.compile(r"\[.*\]")
+_TARGET = re.compile(r"# \[target\.([^\]]+)\]")
+
+
 def _settings(pairs: tuple[str, ...], config_file: Path | None) -> dict[str, str]:
-    settings: dict[str, str] = {}
-    lines = config_file.read_text(encoding="utf-8").splitlines() if config_file else []
-    for text in [*(line.partition("#")[0] for line in lines), *pairs]:
-        if not text.strip():
-            continue
-        name, sign, value = text.partition("=")
-        if not sign:
-            raise click.UsageError(f"cannot read setting {text.strip()!r}: write NAME=VALUE")
-        settings[name.strip()] = value.strip().strip("'")
-    return settings
+    return dict(map(_setting, [*(_lines(config_file) if config_file else ()), *pairs]))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise click.UsageError(f"cannot read setting {text.strip()!r}: write NAME=VALUE")
+    return name.strip(), value.strip().strip("'")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The settings of a file, without comments and names of sections; behind a line `# [target.NAME]` as NAME.KNOB."""
+    prefix = ""
+    for line in _read(path).splitlines():
+        if (marked := _TARGET.fullmatch(line.strip())) is not None:
+            prefix = f"{marked[1]}."
+        text = line.partition("#")[0].strip()
+        if text and not _SECTION.fullmatch(text):
+            yield prefix + text
+
+
+def _read(path: Path) -> str:
+    from trimtab.errors import UsageError
+
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot read config={str(path)!r}: {error.strerror}", hint="check its path and mode"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"config={str(path)!r} is not UTF-8 text: {error}", hint="write it as UTF-8") from error
 
 
 _LIMITS = {

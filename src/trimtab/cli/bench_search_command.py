@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
 
 __all__ = ["command"]
 
@@ -14,7 +14,7 @@ __all__ = ["command"]
 @click.command("bench-search")
 @click.argument("name", metavar="NAME|FILE")
 @state_option
-@history_option
+@study_history_option
 @json_option
 @click.option(
     "--searchers", metavar="A,B,C", help="Searchers to compare; default: auto,forest,bestconfig,nelder-mead,random."
@@ -52,10 +52,11 @@ def command(
     code 0: the first searcher is significantly better than another; 1: it is not.
     """
     from trimtab.report.search_bench import print_search_bench
+    from trimtab.study import history_of
     from trimtab.study.replay import find_recorded_at, make_replay
     from trimtab.study.search_bench import DEFAULT_SEARCHERS, bench_search
 
-    copy = find_recorded_at(history_url, state_dir, name, study)
+    copy = find_recorded_at(history_url or history_of(state_dir, name), state_dir, name, study)
     chosen = (
         DEFAULT_SEARCHERS if searchers is None else tuple(part.strip() for part in searchers.split(",") if part.strip())
     )

@@ -92,9 +92,9 @@ def command(
 
 def _hint(file: StudyFile, state_dir: Path, name: str) -> None:
     from trimtab.history import find_study, read_history_at
-    from trimtab.study import hint_engine
+    from trimtab.study import hint_engine, history_of
 
-    with read_history_at(file.study.history, state_dir) as history:
+    with read_history_at(history_of(state_dir, name, file), state_dir) as history:
         record = find_study(history, name)
     hints = hint_engine(file, state_dir, record)
     click.echo("trimtab.hints = " + ", ".join(f"{knob}={value}" for knob, value in hints.items()))

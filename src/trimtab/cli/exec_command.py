@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import threading
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +14,21 @@ import click
 from trimtab.cli.options import history_option, json_option, print_json, say, state_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+    from types import FrameType
 
     from trimtab.session.program import Program
 
 __all__ = ["command"]
 
 _EXIT = {"better": 0, "no_improvement": 1}
+
+_QUIET_S = 5.0
+"""How long a server may have no point for us before that is worth a line."""
+
+_SHORTEST_LEASE_S, _LONGEST_LEASE_S = 600.0, 7 * 86400.0
+_REPORT_S = 60.0
+"""What a lease is longer than a run may take: the client tries for so long to report it."""
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": False})
@@ -92,9 +103,33 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     program = Program(command=words, measure=options["measure"], timeout_s=parse_duration(options["timeout"]))
     program.check([knob["name"] for knob in body["knobs"]])
     is_remote = bool(options["server"])
-    found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
+    with _ended_by_signals():
+        found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
     _show(found, program, as_json)
     return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Inside, SIGTERM and SIGHUP do as Ctrl-C: the measured program is killed, and what was measured is kept. Once: those that
+    follow change nothing. What is ignored (nohup) stays so."""
+    came: list[int] = []
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        if len(came) == 1:
+            raise KeyboardInterrupt
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []
+    for number in numbers:
+        signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,18 +230,38 @@ def _local(
 
 
 def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) -> dict[str, Any]:
-    from trimtab.client import Server
+    from trimtab.client import Server, ServerError
 
     rest = {key: value for key, value in body.items() if key not in ("name", "knobs")}
+    rest |= {"lease": _lease(program.timeout_s), "again": options["again"]}
     with Server(options["server"]) as server:
-        session = server.session(body["name"], body["knobs"], client="exec", again=options["again"], **rest)
-        _measure(session, program)
+        session = server.session(body["name"], body["knobs"], client="exec", **rest)
+        try:
+            _measure(_points(session), program)
+        finally:
+            with suppress(ServerError):
+                session.leave(patience_s=0)
         shown = server.request("GET", f"/sessions/{body['name']}")
         _require_measured(shown["error"])
         return {
             "name": body["name"], "result": session.result, "config": dict(session.best.config), "gain": session.best.gain,
             "is_proven": session.best.is_proven, "stop_reason": shown["stop_reason"],
         }  # fmt: skip
+
+
+def _points(session: Any) -> Iterator[Any]:
+    """Those of a session of a server; says so where the first one is waited for."""
+    first = session.fetch(wait_s=_QUIET_S)
+    if first is not None:
+        yield first
+    elif not session.result:
+        say(f"session {session.name} has no point ready (other clients have them, or it is paused): waiting")
+    yield from session
+
+
+def _lease(timeout_s: float) -> str:
+    """For a server: so long that no run is handed to another client while it goes on."""
+    return f"{min(max(timeout_s + _REPORT_S, _SHORTEST_LEASE_S), _LONGEST_LEASE_S):.0f}s"
 
 
 def _require_measured(error: str) -> None:

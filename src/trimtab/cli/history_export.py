@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli.history_options import query_options
-from trimtab.cli.options import history_option, say, state_option
+from trimtab.cli.options import say, state_option, study_history_option
 
 if TYPE_CHECKING:
     from trimtab.history import Format, History
@@ -34,7 +36,7 @@ __all__ = ["command"]
 @click.option("--force", is_flag=True, help="Replace an existing file.")
 @query_options
 @state_option
-@history_option
+@study_history_option
 def command(
     names: tuple[str, ...], place: str, format_name: str | None, force: bool, state_dir: Path, history_url: str | None,
     **options: Any,
@@ -47,6 +49,7 @@ def command(
     from trimtab.errors import UsageError
     from trimtab.history import load_format, read_history_at
     from trimtab.report.words import counted
+    from trimtab.study import only_history_of
 
     if place == "-" and format_name is None:
         raise UsageError("--to - needs --format", hint="add --format jsonl")
@@ -55,9 +58,11 @@ def command(
         raise UsageError(
             f"format={format_name!r} cannot be written into a database", hint="give a file, or --format taudb"
         )
+    if "://" not in place and place != "-" and Path(place).is_dir():
+        raise UsageError(f"{place!r} is a directory", hint="give the name of a file in it")
     if "://" not in place and place != "-" and Path(place).exists() and not force:
         raise UsageError(f"file={place!r} exists already", hint="give another one, or --force")
-    with read_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url or only_history_of(state_dir, names), state_dir) as history:
         studies = chosen(history, names, options)
         if not studies:
             raise UsageError("no study fits: nothing was written", hint="`trimtab history list` shows what there is")
@@ -69,7 +74,12 @@ def command(
 
 
 def _write(history: History, study_ids: list[int], target: Format, place: str) -> tuple[str, ...]:
-    """Beside the file first, so that a half-written one never bears its name."""
+    """Beside the file first, so that a half-written one never bears its name.
+
+    Raises:
+        UsageError: the folder is not there, or nothing may be written to it.
+        HistoryError: see `export_studies`.
+    """
     from trimtab.errors import UsageError
     from trimtab.history import export_studies
 
@@ -78,12 +88,27 @@ def _write(history: History, study_ids: list[int], target: Format, place: str) -
     folder = Path(tempfile.gettempdir()) if place == "-" else Path(place).absolute().parent
     if not folder.is_dir():
         raise UsageError(f"there is no directory {str(folder)!r}", hint="make it first")
-    with tempfile.TemporaryDirectory(prefix=".trimtab-export-", dir=folder) as directory:
+    with ExitStack() as stack:
+        with _writing(place):
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=".trimtab-export-", dir=folder))
         part = Path(directory) / "part"
         notes = export_studies(history, study_ids, target, str(part))
         if place == "-":
             sys.stdout.buffer.write(part.read_bytes())
             sys.stdout.buffer.flush()
         else:
-            os.replace(part, place)
+            with _writing(place):
+                os.replace(part, place)
     return notes
+
+
+@contextmanager
+def _writing(place: str) -> Iterator[None]:
+    from trimtab.errors import UsageError
+
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {place!r}: {error.strerror}", hint="give a path that you may write to"
+        ) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, state_option
+from trimtab.cli.options import json_option, print_json, state_option, study_history_option
 
 if TYPE_CHECKING:
     from trimtab.history import StudyCopy
@@ -21,7 +21,7 @@ _MOST_CHANGES = 6
 @click.command("show")
 @click.argument("name")
 @state_option
-@history_option
+@study_history_option
 @json_option
 @click.option("--trial", "number", type=int, metavar="NUMBER", help="Show everything stored about this trial.")
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, number: int | None) -> int:
@@ -29,8 +29,9 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
     from trimtab.cli.history_options import chosen
     from trimtab.errors import UsageError
     from trimtab.history import read_history_at
+    from trimtab.study import history_of
 
-    with read_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url or history_of(state_dir, name), state_dir) as history:
         study = history.copy(chosen(history, [name], {})[-1].id)
     trials = [trial for trial in study.trials if number in (None, trial.number)]
     if number is not None and not trials:

@@ -17,6 +17,7 @@ __all__ = [
     "say",
     "state_option",
     "study_file_argument",
+    "study_history_option",
     "tell_news",
     "toml_text",
 ]
@@ -62,11 +63,20 @@ def state_option(function: F) -> F:
 
 def history_option(function: F) -> F:
     """--history: another history than the state directory's own."""
+    return _history_option(function, "STATE/history.db")
+
+
+def study_history_option(function: F) -> F:
+    """--history of a command for one study: another history than that of the study file, or the state directory's own."""
+    return _history_option(function, "[study] history of the study file, or STATE/history.db")
+
+
+def _history_option(function: F, default: str) -> F:
     return click.option(
         "--history",
         "history_url",
         metavar="FILE|URL",
-        help="File or postgresql:// URL of the history; default: STATE/history.db.",
+        help=f"File or postgresql:// URL of the history; default: {default}.",
     )(function)
 
 

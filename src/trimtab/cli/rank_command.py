@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
 from trimtab.units import counted
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["command"]
 @click.command("rank")
 @click.argument("study", metavar="STUDY.toml|NAME")
 @state_option
-@history_option
+@study_history_option
 @json_option
 @click.option("--with", "beside", multiple=True, metavar="NAME",
               help="Also use the trials of this study (same knobs, baseline, workload, objective); repeatable.")  # fmt: skip
@@ -48,18 +48,17 @@ def command(
     """
     from trimtab.history import read_history_at
     from trimtab.report import print_rank, rank_to_json, write_rank_html
-    from trimtab.study import make_rankers, rank_study
+    from trimtab.study import history_of, make_rankers, rank_study
 
     make_rankers(rankers)
     file, name = _named(study)
     _require_design(design, runs, again, file, study)
-    if file is not None and history_url is not None and design is not None:
-        file = file.model_copy(update={"study": file.study.model_copy(update={"history": history_url})})
+    url = history_url or history_of(state_dir, name, file)
     if file is not None and design is not None:
+        file = file.model_copy(update={"study": file.study.model_copy(update={"history": url})})
         name = _measured(file, state_dir, design, runs, again, quiet)
         if not name:
             return 130
-    url = history_url or (file.study.history if file is not None else None)
     with read_history_at(url, state_dir) as history:
         ranked = rank_study(history, name, beside=beside, rankers=rankers)
     source = study if file is not None else "STUDY.toml"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
@@ -15,7 +15,7 @@ __all__ = ["command"]
 @click.command("report")
 @click.argument("name")
 @state_option
-@history_option
+@study_history_option
 @json_option
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write one self-contained HTML file.")
 @click.option("--trials", "show_trials", is_flag=True, help="Also list every trial.")
@@ -25,8 +25,9 @@ def command(
     """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
     from trimtab.history import find_study, read_history_at
     from trimtab.report import print_report, write_html
+    from trimtab.study import history_of
 
-    with read_history_at(history_url, state_dir) as history:
+    with read_history_at(history_url or history_of(state_dir, name), state_dir) as history:
         record = find_study(history, name)
         trials = history.trials(record.id)
         classes = classes_of(history, record)

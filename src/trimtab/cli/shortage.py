@@ -1,4 +1,4 @@
-"""Words for an operating system that has run out of something: no bug of ours, and each with its own way out."""
+"""Words for an operating system that has run out of something, or refuses a file: no bug of ours, each with its own way out."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ __all__ = ["EXIT_CODE", "shortage"]
 
 EXIT_CODE = 3
 
+_REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+
 
 def shortage(error: BaseException) -> tuple[str, str] | None:
-    """(what happened, what to do) when `error` says that files, inodes, disk or memory ran out; None for anything else."""
+    """(what happened, what to do) when `error` says that files, inodes, disk or memory ran out, or a file is refused; None for
+    anything else."""
     if isinstance(error, MemoryError):
         return "this machine has no memory left for Trimtab itself", "give the server less, or the machine more"
     if not isinstance(error, OSError):
@@ -25,6 +28,8 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
         if error.errno == errno.ENOSPC and _has_no_inodes(error.filename):
             return f"no file can be made: the file system has no inodes left{where}", "remove small files there"
         return f"no space left on the disk{where}", "free some, or give another state directory with --state"
+    if error.errno in _REFUSED and where:  # without a file it is none of the user's
+        return f"cannot use{where}: {os.strerror(error.errno)}", "check the path and its mode, or give another path"
     return None
 
 

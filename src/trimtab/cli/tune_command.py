@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument, study_history_option
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
@@ -17,14 +17,16 @@ _EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
 @click.command("tune")
 @study_file_argument
 @state_option
+@study_history_option
 @json_option
 @click.option("--again", is_flag=True, help="Start a new study even if one of this name exists.")
 @click.option("--budget", metavar="TIME|TRIALS", help='Override the study file\'s budget: "5m" or "40 trials".')
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one HTML file.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")
 def command(
-    study_file: Path, state_dir: Path, as_json: bool, again: bool, budget: str | None, html: Path | None, quiet: bool
-) -> int:
+    study_file: Path, state_dir: Path, history_url: str | None, as_json: bool, again: bool, budget: str | None,
+    html: Path | None, quiet: bool,
+) -> int:  # fmt: skip
     """Find a config that is better than the running one and prove it, then restore the server's own config.
 
     The same command resumes an interrupted study. Ctrl-C stops cleanly and keeps all results.
@@ -35,14 +37,16 @@ def command(
     file = load_study_file(study_file)  # before the rest is loaded: a slip in the file is told at once
     if budget is not None:
         Budget.parse(budget)
-        file = file.model_copy(update={"study": file.study.model_copy(update={"budget": budget})})
+    said = {"budget": budget, "history": history_url}
+    changes = {key: value for key, value in said.items() if value is not None}
+    file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     from rich.console import Console
 
     from trimtab.history import read_history_at
     from trimtab.report import Progress, print_report, write_html
     from trimtab.study import remember_file, tune
 
-    remember_file(state_dir, file.study.name, study_file)
+    remember_file(state_dir, file.study.name, study_file, history=history_url)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again, say=say)

@@ -71,13 +71,15 @@ class AsyncServer:
         if self._own:
             await self._http.aclose()
 
-    async def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience_s: float | None = None
+    ) -> dict[str, Any]:
         """One request of the API; tried again while the server cannot answer.
 
         Raises:
             ServerError: it was refused, or the server did not come back in time.
         """
-        for pause in (*pauses(self._patience_s), None):
+        for pause in (*pauses(self._patience_s if patience_s is None else patience_s), None):
             try:
                 return await self._once(method, path, body)
             except ServerError as error:
@@ -259,6 +261,7 @@ class AsyncSession:
         """ "pause", "resume", "finish", "stop" or "restart"."""
         return await self._server.request("POST", f"/sessions/{self.name}/{what}", {})
 
-    async def leave(self) -> None:
-        """Leaves; a point that was not reported goes to somebody else."""
-        await self._server.request("DELETE", f"/sessions/{self.name}/clients/{self._client}")
+    async def leave(self, *, patience_s: float | None = None) -> None:
+        """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
+        path = f"/sessions/{self.name}/clients/{self._client}"
+        await self._server.request("DELETE", path, patience_s=patience_s)

@@ -70,13 +70,15 @@ class Server:
         if self._own:
             self._http.close()
 
-    def request(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, patience_s: float | None = None
+    ) -> dict[str, Any]:
         """One request of the API; tried again while the server cannot answer.
 
         Raises:
             ServerError: it was refused, or the server did not come back in time.
         """
-        for pause in (*pauses(self._patience_s), None):
+        for pause in (*pauses(self._patience_s if patience_s is None else patience_s), None):
             try:
                 return self._once(method, path, body)
             except ServerError as error:
@@ -251,6 +253,7 @@ class Session:
         """ "pause", "resume", "finish", "stop" or "restart"."""
         return self._server.request("POST", f"/sessions/{self.name}/{what}", {})
 
-    def leave(self) -> None:
-        """Leaves; a point that was not reported goes to somebody else."""
-        self._server.request("DELETE", f"/sessions/{self.name}/clients/{self._client}")
+    def leave(self, *, patience_s: float | None = None) -> None:
+        """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
+        path = f"/sessions/{self.name}/clients/{self._client}"
+        self._server.request("DELETE", path, patience_s=patience_s)

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from trimtab.history.formats import Format, Imported, load_format
     from trimtab.history.formats.sections import section_copy
     from trimtab.history.likeness import ALIKE, machine_likeness
-    from trimtab.history.place import find_studies, find_study, open_history_at, place_of, read_history_at
+    from trimtab.history.place import (
+        find_studies,
+        find_study,
+        fixed_place,
+        open_history_at,
+        place_of,
+        read_history_at,
+    )
     from trimtab.history.query import StudyQuery
     from trimtab.history.record import (
         BENCHED,
@@ -34,7 +41,7 @@ else:
             "formats": "Format Imported load_format",
             "formats.sections": "section_copy",
             "likeness": "ALIKE machine_likeness",
-            "place": "find_studies find_study open_history_at place_of read_history_at",
+            "place": "find_studies find_study fixed_place open_history_at place_of read_history_at",
             "query": "StudyQuery",
             "record": "BENCHED STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
             "space": "knobs_from_json read_space space_from_json space_to_json",
@@ -68,6 +75,7 @@ __all__ = [
     "export_studies",
     "find_studies",
     "find_study",
+    "fixed_place",
     "from_json",
     "import_file",
     "knobs_from_json",

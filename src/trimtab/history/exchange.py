@@ -17,6 +17,7 @@ from trimtab.errors import HistoryError
 from trimtab.history import codec
 from trimtab.history.formats import Format, Imported
 from trimtab.history.record import StudyCopy
+from trimtab.history.schema import url_of
 from trimtab.history.store import History
 from trimtab.history.typed import verdict_to_json
 from trimtab.history.validate import check_copy
@@ -191,8 +192,12 @@ def take_in(history: History, imported: Imported, place: str) -> Arrivals:
 
 
 def _origin(place: str) -> str:
-    """The name of the file or database: its directories and the server's user are nobody's business."""
-    name = PurePath(place.partition("?")[0]).name
+    """The name of the file or database, else of the server: directories, users and passwords are nobody's business."""
+    if "://" in place:
+        url = url_of(place)
+        name = PurePath(url.database or "").name or url.host or ""
+    else:
+        name = PurePath(place).name
     return "".join(char if char.isprintable() else "?" for char in name) or "another history"
 
 

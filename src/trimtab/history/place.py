@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trimtab.errors import UsageError
+from trimtab.errors import HistoryError, UsageError
 from trimtab.history.record import StudyRecord, StudySummary
 from trimtab.history.store import History
 
-__all__ = ["find_studies", "find_study", "open_history_at", "place_of", "read_history_at"]
+__all__ = ["find_studies", "find_study", "fixed_place", "open_history_at", "place_of", "read_history_at"]
 
 _MOST_NAMED = 10
 
@@ -18,14 +18,25 @@ def place_of(url: str | None, state_dir: Path) -> str:
     return url or str(state_dir / "history.db")
 
 
+def fixed_place(url: str) -> str:
+    """`url` as it means the same from every folder: a file's path is absolute then."""
+    return url if "://" in url else str(Path(url).expanduser().absolute())
+
+
 def open_history_at(url: str | None, state_dir: Path) -> History:
     """The history at `url` (a file or a PostgreSQL URL), or the state directory's own; made when there is none.
 
     Raises:
-        HistoryError: it cannot be opened.
+        HistoryError: it, or the state directory, cannot be made or opened.
     """
     if url is None:
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise HistoryError(
+                f"cannot make the state directory {str(state_dir)!r}: {error.strerror}",
+                hint="give one that you may write to: --state DIRECTORY",
+            ) from error
     return History.open(place_of(url, state_dir))
 
 

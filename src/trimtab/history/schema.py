@@ -118,7 +118,7 @@ def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
     Raises:
         HistoryError: the URL cannot be read or is of another system, the directory cannot be made, or there is no file.
     """
-    url = _url(url_or_path)
+    url = url_of(url_or_path)
     if is_there and url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
         raise no_history(repr(url.database))
     if url.get_backend_name() == "postgresql":
@@ -137,7 +137,12 @@ def no_history(shown: str) -> HistoryError:
     )
 
 
-def _url(url_or_path: str | Path) -> URL:
+def url_of(url_or_path: str | Path) -> URL:
+    """What a path or URL of a history means.
+
+    Raises:
+        HistoryError: it cannot be read.
+    """
     if "://" not in str(url_or_path):
         return URL.create("sqlite", database=str(Path(url_or_path).expanduser()))
     try:

@@ -197,6 +197,8 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
         def done() -> dict[str, Any]:
             if what == "restart":
                 return summary_of(hub.sessions.restart(name))
+            if what == "stop":
+                hub.sessions.stop_stuck(name)
             with hub.sessions.use(name) as session:
                 getattr(session, what)()
                 return summary_of(session)

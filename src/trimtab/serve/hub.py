@@ -65,10 +65,15 @@ class Hub:
     """
 
     def __init__(
-        self, sessions: Sessions, settings: ServeSettings, state_dir: Path, clock: Callable[[], float] = time.monotonic
+        self,
+        sessions: Sessions,
+        settings: ServeSettings,
+        state_dir: Path,
+        clock: Callable[[], float] = time.monotonic,
+        history_url: str | None = None,
     ) -> None:
         self.sessions, self.settings, self.state_dir, self.clock = sessions, settings, state_dir, clock
-        self.starts = Starts(settings.studies, state_dir)
+        self.starts = Starts(settings.studies, state_dir, history_url)
         self.kept = Kept(sessions)
         self.commits = Commits(sessions.keeper)
         self.threads = ThreadPoolExecutor(_MOST_THREADS, "trimtab-session")
@@ -116,16 +121,17 @@ class Hub:
         self.ask_s += time.perf_counter() - started
 
     def session_rows(self) -> list[dict[str, Any]]:
-        """All sessions: those in memory as they are, the others as the history has them."""
+        """All sessions: those in memory as they are, the others as they were or as the history has them."""
         live = {session.study_id: session for session in self.sessions.live()}
         rows = []
         for each in self.sessions.summaries():
             session = live.get(each.id)
+            summary = self.sessions.past.get(each.id, {}) if session is None else summary_of(session)
             row = {
                 "name": each.name, "study_id": each.id, "status": each.status, "n_trials": each.n_trials,
                 "created_at": each.created_at, "objective": each.objective, "state": _state(each.status),
             }  # fmt: skip
-            rows.append(strict({**row, **summary_of(session)} if session is not None else row))
+            rows.append(strict({**row, **summary}))
         return rows
 
     def study_rows(self, *, with_sessions: bool = False) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError, UsageError
-from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+from trimtab.session.refusal import ConflictError, GoneError, UnknownError, is_lasting
 
 __all__ = ["problem", "problem_of"]
 
@@ -39,6 +39,7 @@ def problem(status: int, detail: str, hint: str | None = None, headers: dict[str
 def problem_of(error: Exception) -> Response:
     """What an exception is answered with; a bug is told without its insides."""
     if isinstance(error, TrimtabError) and not isinstance(error, InternalError):
-        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        is_damaged = isinstance(error, HistoryError) and is_lasting(error)  # clients ask again after a 507
+        status = 500 if is_damaged else next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         return problem(status, error.message, error.hint)
     return problem(500, f"a bug in Trimtab: {type(error).__name__}", "please report it; the server's log has more")

@@ -42,7 +42,7 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
     # Linear algebra in one thread: matrices are small here, and threads that wait for each other burn cores.
     with listening, threadpool_limits(1, "blas"), open_history_at(history_url, state_dir) as history:
         sessions = Sessions(history, state_dir, sync_s=settings.sync_s)
-        hub = Hub(sessions, settings, state_dir)
+        hub = Hub(sessions, settings, state_dir, history_url=history_url)
         app = make_app(hub)
         config = uvicorn.Config(
             app, http=protocol(), log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",

@@ -9,8 +9,9 @@ import threading
 from pathlib import Path
 
 from trimtab.errors import UsageError
+from trimtab.history import fixed_place
 from trimtab.session.refusal import ConflictError, UnknownError
-from trimtab.study import ask_to_stop, load_study_file
+from trimtab.study import ask_to_stop, load_study_file, running_now
 
 __all__ = ["Starts"]
 
@@ -23,10 +24,12 @@ class Starts:
     Args:
         folder: of study files; None: nothing may be started.
         state_dir: of the studies.
+        history: file or URL that the studies are kept in; None: as their files say.
     """
 
-    def __init__(self, folder: Path | None, state_dir: Path) -> None:
+    def __init__(self, folder: Path | None, state_dir: Path, history: str | None = None) -> None:
         self._folder, self._state_dir = folder, state_dir
+        self._history = [] if history is None else ["--history", fixed_place(history)]
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
@@ -62,27 +65,38 @@ class Starts:
             logs.mkdir(parents=True, exist_ok=True, mode=0o700)
             with (logs / f"{study}.tune.log").open("ab") as log:
                 self._running[study] = subprocess.Popen(
-                    [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute())],
+                    [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute()),
+                     *self._history],
                     stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True,
                 )  # fmt: skip
         return study
 
-    def stop(self, study: str, study_id: int) -> None:
+    def stop(self, study: str, study_id: int, created_at: float | None = None) -> None:
         """As Ctrl-C does, whoever has started it: the trial under way is undone and everything is kept.
+
+        Args:
+            study, study_id, created_at: as the history has them.
 
         Raises:
             ConflictError: it does not run on this machine from this state directory.
         """
+        if ask_to_stop(self._state_dir, study_id, study, created_at) or self._interrupt(study):
+            return
+        raise ConflictError(
+            f"study={study!r} does not run here: its process has ended, or has another state directory",
+            hint=f"press Ctrl-C where it runs, or make the file {self._state_dir / 'stop'}: it stops every study",
+        )
+
+    def _interrupt(self, study: str) -> bool:
+        """Ends a process of this server's that has no study to show yet; one that shows another study of the name goes on."""
         with self._lock:
             process = self._running.get(study)
-            if process is not None and process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                return
-        if not ask_to_stop(self._state_dir, study_id):
-            raise ConflictError(
-                f"study={study!r} does not run here: its process has ended, or has another state directory",
-                hint=f"press Ctrl-C where it runs, or make the file {self._state_dir / 'stop'}: it stops every study",
-            )
+            if process is None or process.poll() is not None:
+                return False
+            if any(said["name"] == study for said in running_now(self._state_dir).values()):
+                return False
+            process.send_signal(signal.SIGINT)
+        return True
 
     def close(self) -> None:
         """Stops what runs and waits until targets are restored."""

@@ -162,11 +162,12 @@ async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
         if record.status != "running":
             raise ConflictError(f"study={record.name!r} does not run: its status is {record.status}")
         if record.target == "session":
-            with hub.sessions.use(record.name) as session:
-                session.stop()
-            hub.sessions.keeper.wait()
+            if not hub.sessions.stop_stuck(record.name):
+                with hub.sessions.use(record.name) as session:
+                    session.stop()
+                hub.sessions.keeper.wait()
         else:
-            hub.starts.stop(record.name, study_id)
+            hub.starts.stop(record.name, study_id, record.created_at)
         return {"stopping": record.name}
 
     answer = await run_in_threadpool(stopped)

@@ -71,6 +71,11 @@ class Members:
         found.seen_at = self._clock()
         return found
 
+    def are_gone(self) -> bool:
+        """Whether there are none, or none has said anything for as long as a lease."""
+        now = self._clock()
+        return all(now - each.seen_at >= self._patience_s for each in list(self.by_id.values()))
+
     def shown(self, client_id: str) -> str:
         """The name of a client, else the beginning of its id; "" for none."""
         found = self.by_id.get(client_id)

@@ -1,10 +1,11 @@
-"""Open, Fetched, Reported: what a session holds while it goes on."""
+"""Open, Fetched, Accepted: what a session holds while it goes on."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +13,16 @@ from typing import Literal
 from trimtab.flow import Ask
 from trimtab.records import Status, Trial
 from trimtab.session.layer import Reject
-from trimtab.session.point import Point, Result
+from trimtab.session.point import Point, Report, Result
+from trimtab.session.refusal import ConflictError
 from trimtab.space import Config
 
-__all__ = ["Fetched", "Means", "Open", "Reported", "State", "rejected", "result_again", "take_back"]
+__all__ = ["Accepted", "Fetched", "Means", "Open", "State", "rejected", "result_again", "take_back"]
 
 State = Literal["running", "paused", "ended"]
+
+_KEPT_REPORTS = 20_000
+"""Reports that are remembered so that one which is sent again is known."""
 
 
 @dataclass(slots=True)
@@ -49,7 +54,7 @@ class Open:
 
 
 class Means:
-    """The mean loss of each config that was measured in full; every trial is looked at once.
+    """The mean loss of each config that was measured in full; every trial is looked at once. Threads may share it.
 
     Every answer of a session holds the best config, so all of them are looked at only when the best one was measured again.
     """
@@ -58,15 +63,18 @@ class Means:
         self._n = 0
         self._losses: dict[Config, tuple[float, int]] = {}
         self._best: tuple[float, Config | None] = (math.inf, None)
+        self._lock = threading.Lock()
 
     def best(self, trials: Sequence[Trial]) -> tuple[Config | None, float]:
         """The config with the least mean, and that; `trials` only ever grows."""
-        for index in range(self._n, len(trials)):
-            trial = trials[index]
-            if trial.status is Status.OK and trial.is_feasible and trial.loss is not None:
-                self._add(trial.config, trial.loss)
-        self._n = len(trials)
-        return self._best[1], self._best[0]
+        with self._lock:
+            n = len(trials)
+            for index in range(self._n, n):
+                trial = trials[index]
+                if trial.status is Status.OK and trial.is_feasible and trial.loss is not None:
+                    self._add(trial.config, trial.loss)
+            self._n = n
+            return self._best[1], self._best[0]
 
     def _add(self, config: Config, loss: float) -> None:
         total, n = self._losses.get(config, (0.0, 0))
@@ -95,12 +103,33 @@ class Fetched:
     until: float = 0.0
 
 
-@dataclass(slots=True)
-class Reported:
-    """What was accepted: which client sent it, and what."""
+class Accepted:
+    """The reports that were accepted last: who has sent each, and a digest of it, so that one which is sent again is known."""
 
-    client: str
-    body: str
+    def __init__(self) -> None:
+        self._by_ticket: dict[str, tuple[str, bytes]] = {}
+
+    def has(self, ticket: str, client: str, report: Report) -> bool:
+        """Whether that client has sent this very report before.
+
+        Raises:
+            ConflictError: the ticket was reported otherwise.
+        """
+        before = self._by_ticket.get(ticket)
+        if before is not None and before != (client, _digest(report)):
+            raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
+        return before is not None
+
+    def add(self, ticket: str, client: str, report: Report) -> None:
+        """Remembers a report, and forgets the oldest where there are too many."""
+        self._by_ticket[ticket] = (client, _digest(report))
+        if len(self._by_ticket) > _KEPT_REPORTS:
+            del self._by_ticket[next(iter(self._by_ticket))]
+
+
+def _digest(report: Report) -> bytes:
+    """The whole may hold 50,000 latencies."""
+    return hashlib.sha256(report.model_dump_json().encode()).digest()
 
 
 def take_back(given: Open) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -14,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-from trimtab.errors import UsageError
+from trimtab.errors import InternalError, UsageError
 from trimtab.space import Config, Value
+from trimtab.trial.signals import signals_wait
 
 __all__ = ["MEASURES", "Outcome", "Program"]
 
@@ -26,6 +28,9 @@ _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _KEPT = 1 << 16
 """Bytes of the end of what the program prints that are looked at."""
+
+_LONGEST_POLL_S = 3600.0
+"""The system takes no more than 24 days at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class Program:
         return (self.true if value else self.false) if isinstance(value, bool) else str(value)
 
     def run(self, config: Config) -> Outcome:
-        """Runs it once.
+        """Runs it once; when this is interrupted, the program and all its children are killed.
 
         Raises:
             UsageError: there is no such program, or it may not be run.
@@ -94,27 +99,14 @@ class Program:
         words = self.words(config)
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise _no_program(words[0], str(error.strerror)) from error
-        is_late, printed = self._wait(process)
+            code, printed = self._ended(words)
+        except TimeoutError:
+            return Outcome(None, f"not done after {self.timeout_s:g} s", "timed_out")
         seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if is_late:
-            return Outcome(None, f"not done after {self.timeout_s:g} s", "timed_out")
-        if process.returncode != 0:
+        if code != 0:
             last = printed.decode(errors="replace").strip().splitlines()[-5:]
-            ended = (
-                f"exit code {process.returncode}"
-                if process.returncode > 0
-                else f"killed by signal {-process.returncode}"
-            )
+            ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
             return Outcome(None, "\n".join([ended, *last]), "crashed")
         if self.measure == "output":
             return _printed(printed)
@@ -122,17 +114,58 @@ class Program:
         # A figure of 0 is one that the system's clock is too coarse for.
         return Outcome(max(spent[self.measure], 1e-6))
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> tuple[bool, bytes]:
-        """Whether it had to be killed, and the end of what it printed."""
+    def _ended(self, words: list[str]) -> tuple[int, bytes]:
+        """Its exit code and the end of what it printed.
+
+        Raises:
+            TimeoutError: it took too long.
+        """
+        process: subprocess.Popen[bytes] | None = None
         try:
-            printed, _ = process.communicate(timeout=self.timeout_s)
-        except subprocess.TimeoutExpired:
-            _kill(process)
-            return True, b""
+            with signals_wait():  # one that came before there is something to kill would leave it running
+                process = _started(words)
+            return _followed(process, time.monotonic() + self.timeout_s)
         except BaseException:
-            _kill(process)
+            if process is not None:
+                _kill(process)
             raise
-        return False, printed[-_KEPT:]
+
+
+def _started(words: list[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _no_program(words[0], str(error.strerror)) from error
+
+
+def _followed(process: subprocess.Popen[bytes], until: float) -> tuple[int, bytes]:
+    """Reads along, however much it prints, until it has ended; raises TimeoutError when that is not so by `until`."""
+    stream, tail = process.stdout, b""
+    if stream is None:
+        raise InternalError("a program was started without a pipe for what it prints")
+    ready = select.poll()
+    ready.register(stream, select.POLLIN)
+    with stream:
+        while True:
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            if not ready.poll(1000 * min(left_s, _LONGEST_POLL_S)):
+                continue
+            part = os.read(stream.fileno(), _KEPT)
+            if not part:
+                break
+            tail = (tail + part)[-_KEPT:]
+    try:
+        return process.wait(max(0.0, until - time.monotonic())), tail
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trimtab.errors import UsageError
+from trimtab.errors import HistoryError, UsageError
+from trimtab.history.rows import UNREADABLE
 
-__all__ = ["ConflictError", "GoneError", "UnknownError"]
+__all__ = ["ConflictError", "GoneError", "StuckError", "UnknownError", "is_lasting"]
 
 
 class UnknownError(UsageError):
@@ -17,3 +18,12 @@ class ConflictError(UsageError):
 
 class GoneError(UsageError):
     """It was of an earlier run of the session."""
+
+
+class StuckError(ConflictError):
+    """The session is in the history and cannot go on: it does not fit this version, or something of it is damaged."""
+
+
+def is_lasting(error: HistoryError) -> bool:
+    """Whether it will be the same the next time: a row is damaged; False where the database cannot be used at the moment."""
+    return isinstance(error.__cause__, UNREADABLE)

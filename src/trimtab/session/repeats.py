@@ -108,8 +108,8 @@ class Repeats:
         self._layers.repeated(said["client"], result)
 
     def running(self) -> list[tuple[Point, float]]:
-        """What is being measured, and since when."""
-        return [(held.point, held.since) for held in self._held.values()]
+        """What is being measured, and since when; another thread may ask."""
+        return [(held.point, held.since) for held in list(self._held.values())]
 
     def state(self) -> dict[str, Any]:
         """What the layers say of each client, for people: "machine", how slow its machine is."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from trimtab.errors import InternalError, TrimtabError, UsageError
-from trimtab.flow import Settled, Study
+from trimtab.flow import Settled, Stopped, Study
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.flow.warm import WarmStart
@@ -20,7 +20,7 @@ from trimtab.records import PassesPlan, Trial, Verdict
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Again, Answer, Setting, Stack
 from trimtab.session.members import Client, Members
-from trimtab.session.open import Fetched, Means, Open, Reported, State, rejected, result_again, take_back
+from trimtab.session.open import Accepted, Fetched, Means, Open, State, rejected, result_again, take_back
 from trimtab.session.point import Report, Result, result_of
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
 from trimtab.session.repeats import Repeats
@@ -35,12 +35,9 @@ _MOST_UNSEEN = 200
 _MOST_LOST = 100
 """Points that clients may have had at a crash without the journal knowing it."""
 
-_KEPT_REPORTS = 20_000
-"""Reports that are remembered so that one which is sent again is known."""
-
 
 class Session:
-    """One session.
+    """One session. Other threads may read `best`, `running`, `trials` and the attributes at any time.
 
     Args:
         spec: what was asked for.
@@ -72,7 +69,8 @@ class Session:
         self._is_paused = False
         self._is_over = False
         self._opens: dict[int, Open] = {}
-        self._done: dict[str, Reported] = {}
+        self._accepted = Accepted()
+        self._past: list[Trial] | None = None
         self._study: Study[Verdict] = Study(self.task, tuning(self.task, self._settled), say=self._hear)
 
     def _settled(self, scorer: object) -> Settled:
@@ -94,9 +92,14 @@ class Session:
         return "ended" if self._is_over else "paused" if self._is_paused else "running"
 
     @property
+    def is_forgotten(self) -> bool:
+        """Whether it has ended, and no client has asked for anything as long as a lease."""
+        return self._is_over and self.members.are_gone()
+
+    @property
     def trials(self) -> list[Trial]:
         """All that was told, in order."""
-        return self._study.scorer.trials
+        return self._study.scorer.trials if self._past is None else self._past
 
     @property
     def status(self) -> str:
@@ -123,7 +126,7 @@ class Session:
     def running(self) -> list[dict[str, Any]]:
         """What is being measured: number (None: a shared repeat), run, role, client, seconds, what it changes."""
         now = self._clock()
-        points = [*((each.point(), each.since, each.ask.number) for each in self._opens.values()),
+        points = [*((each.point(), each.since, each.ask.number) for each in list(self._opens.values())),
                   *((point, since, None) for point, since in self._repeats.running())]  # fmt: skip
         return [
             {
@@ -257,15 +260,11 @@ class Session:
             UsageError: the report says nothing, or not what the objective needs.
         """
         client = self.members.get(client_id)
-        body = report.model_dump_json()
-        before = self._done.get(ticket)
-        if before is not None:
-            if (before.client, before.body) == (client.id, body):
-                return "known"
-            raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
+        if self._accepted.has(ticket, client.id, report):
+            return "known"
         if self._repeats.is_one(ticket) and not self._is_over:
             self._repeats.report(client, ticket, report)
-            self._remember(ticket, Reported(client.id, body))
+            self._accepted.add(ticket, client.id, report)
             client.n_reports += 1
             self.version += 1
             return "told"
@@ -274,7 +273,7 @@ class Session:
         cost_s = max(0.0, now - reported.since) if reported.since else 0.0
         result = result_of(report, self.task.objective, cost_s)
         outcome = self._layers.incoming(reported.point(client=client.id), result)
-        self._remember(ticket, Reported(client.id, body))
+        self._accepted.add(ticket, client.id, report)
         client.n_reports += 1
         self.version += 1
         if isinstance(outcome, Again):
@@ -286,11 +285,6 @@ class Session:
             return "again"
         self._tell(reported, outcome, client=client.name or client.id)
         return "told"
-
-    def _remember(self, ticket: str, reported: Reported) -> None:
-        self._done[ticket] = reported
-        if len(self._done) > _KEPT_REPORTS:
-            del self._done[next(iter(self._done))]
 
     def _of_ticket(self, ticket: str) -> Open:
         *parts, _ = ticket.split(".")
@@ -364,6 +358,8 @@ class Session:
             return
         try:
             self._end(self._study.stop(reason))
+        except Stopped as stopped:  # before anything was measured
+            self._end(self._interrupted(stopped))
         except TrimtabError as error:
             self._fail(error)
 
@@ -381,7 +377,7 @@ class Session:
             self._is_paused = what == "pause"
 
     def _end(self, verdict: Verdict) -> None:
-        self._is_over, self.verdict = True, verdict
+        self.verdict, self._is_over = verdict, True
         self._opens.clear()
         self._journal.end(self.status, verdict)
         self.version += 1
@@ -389,8 +385,13 @@ class Session:
     def _fail(self, error: TrimtabError) -> None:
         """The study cannot go on: its baseline fails, or a searcher is broken."""
         self.error = str(error)
-        self._end(Verdict(result="interrupted", stop_reason=error.message, metric=self.task.objective.metric,
-                          objective=str(self.task.objective), unit=self.task.objective.unit))  # fmt: skip
+        self._journal.event("failed", self.error)
+        self._end(self._interrupted(error))
+
+    def _interrupted(self, why: TrimtabError) -> Verdict:
+        objective = self.task.objective
+        return Verdict(result="interrupted", stop_reason=why.message, metric=objective.metric,
+                       objective=str(objective), unit=objective.unit)  # fmt: skip
 
     # ----- after a restart of the server
 
@@ -403,10 +404,7 @@ class Session:
         if kind == "asked":
             asks = self._study.next()
             if not asks or asks[0].number != int(text):
-                raise UsageError(
-                    f"session={self.spec.name!r} cannot go on: its study asks otherwise now (another version of Trimtab?)",
-                    hint="its trials are kept; `restart` begins it again",
-                )
+                raise UsageError("its study asks otherwise now (another version of Trimtab?)")
             self._opens[asks[0].number] = Open(asks[0])
         elif kind == "told":
             self._replay_told(trials[int(text)])
@@ -430,10 +428,9 @@ class Session:
         """
         start_searcher(self.task, None, self._settled(None))
 
-    def ended(self, verdict: Verdict) -> None:
-        """Its study had ended before the server was started."""
-        self._is_over, self.verdict = True, verdict
-        self._opens.clear()
+    def ended(self, verdict: Verdict, trials: list[Trial], error: str) -> None:
+        """Its study had ended before: it is shown as the history has it, and nothing is replayed."""
+        self._is_over, self.verdict, self._past, self.error = True, verdict, trials, error
 
     def restored(self) -> None:
         """After the last event: what had been handed out may still be reported."""

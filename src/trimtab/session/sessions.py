@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from trimtab.errors import HistoryError, LockedError
-from trimtab.history import History, StudyQuery, StudyRecord, StudySummary, space_to_json
+from trimtab.errors import HistoryError, LockedError, TrimtabError
+from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, space_to_json
+from trimtab.history.rows import UNREADABLE
 from trimtab.host import FileLock, read_limits
-from trimtab.records import Machine
+from trimtab.records import Machine, Verdict
 from trimtab.search import may_fit_model
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
-from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.session.refusal import ConflictError, StuckError, UnknownError, is_lasting
 from trimtab.session.session import Session
 from trimtab.session.spec import SessionSpec, read_spec
+from trimtab.session.view import summary_of
 
 __all__ = ["KIND", "Sessions"]
 
@@ -78,6 +80,9 @@ class Sessions:
         most: sessions that may run at once.
         sync_s: how long a report may be kept before it survives a loss of power, see `Keeper`.
 
+    Attributes:
+        past: study id -> what people are shown of a session that has ended and is in memory no more.
+
     Raises:
         LockedError: another server serves from this folder.
     """
@@ -102,6 +107,7 @@ class Sessions:
         self._folder, self._clock, self._most = state_dir / "logs", clock, most
         self._timers: tuple[Timer, Timer] = (time.perf_counter, time.thread_time)
         self._held: dict[str, _Held] = {}
+        self.past: dict[int, dict[str, Any]] = {}
         self._lock = threading.RLock()
 
     def close(self) -> None:
@@ -114,18 +120,23 @@ class Sessions:
 
         Args:
             spec: what is asked for.
-            again: a new one even when there is one that has ended.
+            again: a new one even when there is one that has ended, or one that cannot go on.
 
         Raises:
             ConflictError: another one has that name, or too many run.
+            StuckError: the one of that name cannot go on.
             UsageError, SpaceError: something in `spec` is not legal.
         """
         with self._lock:
-            found = self.history.find_study(spec.name, is_own=True)
-            if found is not None:
-                known = self._known(found, spec, again)
-                if known is not None:
-                    return known, False
+            try:
+                known = self._known(spec, again)
+            except StuckError as error:
+                if not again:
+                    raise
+                self._given_up(spec.name, error)
+                known = None
+            if known is not None:
+                return known, False
             n_running = sum(1 for each in self.summaries() if each.status == "running")
             if n_running >= self._most:
                 raise ConflictError(
@@ -133,11 +144,14 @@ class Sessions:
                 )
             return self._new(spec), True
 
-    def _known(self, found: StudyRecord, spec: SessionSpec, again: bool) -> Session | None:
+    def _known(self, spec: SessionSpec, again: bool) -> Session | None:
         """The session that `spec` means; None when a new one is to begin."""
+        found = self._record(spec.name)
+        if found is None:
+            return None
         if KIND not in found.settings:
             raise ConflictError(f"name={spec.name!r} is that of a study of another kind", hint="give another name")
-        is_same, is_running = found.fingerprint == spec.fingerprint, found.status == "running"
+        is_same, is_running = spec.is_that_of(found.fingerprint, found.settings[KIND]), found.status == "running"
         if is_same and (is_running or not again):
             return self._get(spec.name).session
         if is_running:
@@ -163,6 +177,7 @@ class Sessions:
             fingerprint=spec.fingerprint,
             created_at=self._clock(),
         )
+        self._drop_ended()
         held = _Held(self._made(spec, record.id))
         self._held[spec.name] = held
         return held.session
@@ -178,11 +193,10 @@ class Sessions:
         Raises:
             UnknownError: there is none.
             ConflictError: another server has gone on with it.
-            HistoryError: it cannot be read.
+            StuckError: it cannot go on.
+            HistoryError: the history cannot be read.
         """
-        held = self._get(name)
-        with held.lock:
-            self._require_own(held)
+        with self._taken(name) as held:
             yield held.session
 
     def call(self, name: str, call: Callable[[Session], T]) -> T:
@@ -191,10 +205,19 @@ class Sessions:
         Raises:
             As `use`.
         """
-        held = self._get(name)
-        with held.lock:
-            self._require_own(held)
+        with self._taken(name) as held:
             return held.call(call, self._timers)
+
+    @contextmanager
+    def _taken(self, name: str) -> Iterator[_Held]:
+        """The session with its lock; another one of that name where it was restarted, or let go of, while it was waited for."""
+        while True:
+            held = self._get(name)
+            with held.lock:
+                if self._held.get(name) is held:
+                    self._require_own(held)
+                    yield held
+                    return
 
     def call_now(self, name: str, call: Callable[[Session], T]) -> T | None:
         """The same where it takes no time: the session is in memory, nobody uses it and its calls of late were short.
@@ -208,6 +231,8 @@ class Sessions:
         if held is None or held.long_s > _SHORT_S or not held.lock.acquire(blocking=False):
             return None
         try:
+            if self._held.get(name) is not held:
+                return None
             self._require_own(held)
             return held.call(call, self._timers)
         finally:
@@ -221,27 +246,52 @@ class Sessions:
     def _get(self, name: str) -> _Held:
         with self._lock:
             if name not in self._held:
-                self._held[name] = _Held(self._loaded(name))
+                loaded = self._loaded(name)
+                self._drop_ended()
+                self._held[name] = _Held(loaded)
             return self._held[name]
 
-    def _loaded(self, name: str) -> Session:
-        """A session of the history, told again what its journal says."""
-        record = self.history.find_study(name, is_own=True)
+    def _drop_ended(self) -> None:
+        """Lets go of sessions that nobody asks for any more: the history has them."""
+        over = [(name, held) for name, held in self._held.items() if held.session.is_forgotten]
+        unkept = {**self.keeper.flush().result(), **self.keeper.refused} if over else {}
+        for name, held in over:
+            if held.session.study_id not in unkept and held.lock.acquire(blocking=False):
+                if held.session.is_forgotten:
+                    self.past[held.session.study_id] = summary_of(held.session)
+                    del self._held[name]
+                held.lock.release()
+
+    def _record(self, name: str) -> StudyRecord | None:
+        """The newest study of that name.
+
+        Raises:
+            StuckError: its row is damaged.
+        """
+        with _going_on(name):
+            return self.history.find_study(name, is_own=True)
+
+    def _spec(self, name: str) -> tuple[SessionSpec, StudyRecord]:
+        """How a session of the history was begun, and its study."""
+        record = self._record(name)
         if record is None or KIND not in record.settings:
             raise UnknownError(f"no session is called {name[:80]!r}", hint="`GET /api/v1/sessions` lists them")
-        try:
-            session = self._made(read_spec(_dumps(record.settings[KIND])), record.id)
-            trials = {trial.number: trial for trial in self.history.trials(record.id)}
-            for event in self.history.events(record.id):
-                session.replay(event.kind, event.text, trials)
-            if record.status == "running":
-                session.restored()
-            else:
-                session.ended(record.verdict)
-        except (KeyError, ValueError, TypeError) as error:
-            raise HistoryError(
-                f"session={name!r} cannot be read: {error}", hint="it is damaged; `restart` begins it again"
-            ) from error
+        with _going_on(name):
+            return read_spec(_dumps(record.settings[KIND])), record
+
+    def _loaded(self, name: str) -> Session:
+        """A session of the history; one that runs is told again what its journal says."""
+        spec, record = self._spec(name)
+        with _going_on(name):
+            session = self._made(spec, record.id)
+            trials, events = self.history.trials(record.id), self.history.events(record.id)
+            if record.status != "running":
+                session.ended(record.verdict, trials, _why_failed(events))
+                return session
+            by_number = {trial.number: trial for trial in trials}
+            for event in events:
+                session.replay(event.kind, event.text, by_number)
+            session.restored()
         return session
 
     def restart(self, name: str) -> Session:
@@ -249,13 +299,38 @@ class Sessions:
 
         Raises:
             UnknownError: there is none.
+            StuckError: not even how it was begun can be read; it is ended.
         """
-        with self._lock, self.use(name) as old:
-            old.stop("restarted by a client")
-            self.keeper.wait()
-            new = self._new(old.spec)
-            new.members.by_id = old.members.by_id
-            return new
+        with self._lock:
+            if self.stop_stuck(name):
+                return self._new(self._spec(name)[0])
+            with self.use(name) as old:
+                old.stop("restarted by a client")
+                self.keeper.wait()
+                new = self._new(old.spec)
+                new.members.by_id = old.members.by_id
+                return new
+
+    def stop_stuck(self, name: str) -> bool:
+        """Ends the session in the history if it cannot go on, and whether that was so; any other is left alone.
+
+        Raises:
+            UnknownError: there is none.
+        """
+        with self._lock:
+            try:
+                self._get(name)
+            except StuckError as error:
+                self._given_up(name, error)
+                return True
+            return False
+
+    def _given_up(self, name: str, why: StuckError) -> None:
+        """Without reading more than its name and status: the row may be what is damaged."""
+        for each in self.summaries():
+            if each.name == name and each.status == "running":
+                verdict = Verdict(result="interrupted", stop_reason=why.message, objective=each.objective)
+                self.history.update_study(each.id, status="stopped", verdict=verdict)
 
     def summaries(self) -> list[StudySummary]:
         """The sessions of the history, oldest first, without their trials: quick for thousands."""
@@ -281,6 +356,25 @@ class _Nowhere(Journal):
 
     def end(self, status: str, verdict: Any) -> None:
         pass
+
+
+@contextmanager
+def _going_on(name: str) -> Iterator[None]:
+    """Whatever keeps a session of the history from going on becomes a StuckError; a history that cannot be used now does not."""
+    try:
+        yield
+    except (TrimtabError, *UNREADABLE) as error:
+        if isinstance(error, HistoryError) and not is_lasting(error):
+            raise
+        reason = error.message if isinstance(error, TrimtabError) else f"it is damaged: {type(error).__name__}: {error}"
+        raise StuckError(
+            f"session={name[:80]!r} cannot go on: {reason}",
+            hint="begin it again (`restart`; with `trimtab exec`: --again) or end it (`stop`); its trials are kept",
+        ) from error
+
+
+def _why_failed(events: Sequence[Event]) -> str:
+    return next((event.text for event in reversed(events) if event.kind == "failed"), "")
 
 
 def _dumps(values: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
@@ -115,6 +116,12 @@ class SessionSpec(_Model):
     def fingerprint(self) -> str:
         """Of everything that must agree for two clients to mean the same session."""
         return "session " + hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    def is_that_of(self, fingerprint: str, kept: object) -> bool:
+        """Whether the session that was begun with `kept` and has that fingerprint is meant; its lease may be another."""
+        lease = kept.get("lease") if isinstance(kept, Mapping) else None
+        same = self.model_copy(update={"lease": lease}) if isinstance(lease, str) else self
+        return fingerprint == same.fingerprint
 
     @property
     def chosen_searcher(self) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         recover,
         shown,
     )
-    from trimtab.study.remembered import remember_file, remembered_file
+    from trimtab.study.remembered import history_of, only_history_of, remember_file, remembered_file
     from trimtab.study.running import ask_to_stop, running_now
     from trimtab.study.stage import Stage, build_stack, build_target, build_workload, open_stage
     from trimtab.study.template import study_text
@@ -53,7 +53,7 @@ else:
             "rank": "Ranked design_name make_rankers rank_study",
             "rate_search": "RateResult Slo find_rate rate_to_json",
             "recovery": "Recovered Stuck applied extract leave leave_applied open_changes recover shown",
-            "remembered": "remember_file remembered_file",
+            "remembered": "history_of only_history_of remember_file remembered_file",
             "stage": "Stage build_stack build_target build_workload open_stage",
             "template": "study_text",
             "tuning": "tune",
@@ -94,11 +94,13 @@ __all__ = [
     "found_servers",
     "grant_sql",
     "hint_engine",
+    "history_of",
     "install_engine",
     "leave",
     "leave_applied",
     "load_study_file",
     "make_rankers",
+    "only_history_of",
     "open_changes",
     "open_stage",
     "rank_study",

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Protocol, TypeVar
@@ -28,9 +28,10 @@ from trimtab.workload import CountingWorkload, Workload
 
 __all__ = [
     "TuneListener",
-    "fingerprint_of",
+    "fingerprints_of",
     "first_signal_is_polite",
     "new_record",
+    "not_left_running",
     "open_room",
     "require_enough_time",
     "require_metrics",
@@ -68,9 +69,16 @@ def first_signal_is_polite() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-def fingerprint_of(file: StudyFile, workload: Workload) -> str:
-    """Of everything that must agree for a resume: the file, and what the workload has read from files of its own."""
-    return hashlib.sha256(f"{file.fingerprint} {workload.context.workload}".encode()).hexdigest()[:16]
+def fingerprints_of(file: StudyFile, workload: Workload) -> tuple[str, str]:
+    """Of everything that must agree for a resume: the file, and what the workload has read from files of its own.
+
+    A study that is begun has the first; one that an earlier version has begun may have the second (see `StudyFile`).
+    """
+    first, earlier = (
+        hashlib.sha256(f"{each} {workload.context.workload}".encode()).hexdigest()[:16]
+        for each in (file.fingerprint, file.earlier_fingerprint)
+    )
+    return first, earlier
 
 
 def require_enough_time(file: StudyFile, n_contexts: int = 1) -> None:
@@ -118,6 +126,18 @@ def new_record(
         created_at=time.time(),
         status=status,
     )
+
+
+@contextmanager
+def not_left_running(history: History, study_id: int) -> Iterator[None]:
+    """A study that an error or a second Ctrl-C ends is "interrupted": it does not count as running, and can be resumed."""
+    try:
+        yield
+    except BaseException:
+        with suppress(HistoryError):
+            if history.study(study_id).status == "running":
+                history.update_study(study_id, status="interrupted")
+        raise
 
 
 def require_same_baseline(record: StudyRecord, stage: Stage) -> None:

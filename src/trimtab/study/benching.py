@@ -53,13 +53,14 @@ class BenchResult:
 
 
 def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
-    """Values as text ("512MB", "on", "1.5") for knobs of the space, over the baseline.
+    """Values as text ("512MB", "on", "1.5") for knobs of the space, over the baseline; see `_meant` for their names.
 
     Raises:
         UsageError, SpaceError: a knob or value that is not legal.
     """
     values: dict[str, Value] = {}
-    for name, text in texts.items():
+    for given, text in texts.items():
+        name = _meant(stage, given)
         if name not in stage.states:
             raise UsageError(f"unknown knob {name!r}", hint="see `trimtab knobs`")
         if name not in stage.space.knobs:
@@ -69,6 +70,27 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
             )
         values[name] = stage.space.knobs[name].parse(text)
     return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
+
+
+def _meant(stage: Stage, name: str) -> str:
+    """The full name of a knob. A name without its target is enough where only one target has it, and the name of an only target
+    may stand before it.
+
+    Raises:
+        UsageError: several targets have it.
+    """
+    tiers = [tier.name for tier in stage.stack.tiers]
+    if name in stage.states:
+        return name
+    if stage.stack.is_one:
+        return name.removeprefix(f"{tiers[0]}.")
+    found = [f"{tier}.{name}" for tier in tiers if f"{tier}.{name}" in stage.states]
+    if len(found) > 1:
+        raise UsageError(
+            f"knob {name!r} may be that of several targets: {', '.join(found)}",
+            hint=f"write the target's name before it: {found[0]}",
+        )
+    return found[0] if found else name
 
 
 @dataclass(frozen=True, slots=True)

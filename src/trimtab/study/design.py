@@ -21,9 +21,10 @@ from trimtab.records import DesignPlan, Trial, Verdict
 from trimtab.space import Config
 from trimtab.study.begin import (
     TuneListener,
-    fingerprint_of,
+    fingerprints_of,
     first_signal_is_polite,
     new_record,
+    not_left_running,
     require_metrics,
     require_same_baseline,
     run_flow,
@@ -73,11 +74,11 @@ def run_design(
     require_one_context(file, "`trimtab rank`")
     folders = build_stack(file, state_dir).folders
     name = design_name(file.study.name, kind)
-    fingerprint = _fingerprint(file, kind)
+    fingerprints = _fingerprints(file, kind)
     recover_first(state_dir, say or listener.phase, folders)
     with open_history_at(file.study.history, state_dir) as history:
         found = None if again else history.find_study(name, is_own=True)
-        if found is not None and found.fingerprint != fingerprint:
+        if found is not None and found.fingerprint not in fingerprints:
             raise HistoryError(
                 f"the history holds a design named {name!r} of another study file (or its workload's scripts differed)",
                 hint="give the study another name, or start again with --again",
@@ -89,16 +90,17 @@ def run_design(
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             require_metrics(stage)
-            record = found or new_record(history, stage, fingerprint, name=name)
-            require_same_baseline(record, stage)
-            plan = DesignPlan(
-                kind=kind, batches=tuple(batches), n_runs=len(design.configs), notes=tuple(design.notes)
-            )  # fmt: skip
-            history.update_study(record.id, status="running", verdict=Verdict(design=plan))
-            return _run(stage, history, record, state_dir, listener, design.configs, plan)
+            record = found or new_record(history, stage, fingerprints[0], name=name)
+            with not_left_running(history, record.id):
+                require_same_baseline(record, stage)
+                plan = DesignPlan(
+                    kind=kind, batches=tuple(batches), n_runs=len(design.configs), notes=tuple(design.notes)
+                )  # fmt: skip
+                history.update_study(record.id, status="running", verdict=Verdict(design=plan))
+                return _run(stage, history, record, state_dir, listener, design.configs, plan)
 
 
-def _fingerprint(file: StudyFile, kind: str) -> str:
+def _fingerprints(file: StudyFile, kind: str) -> list[str]:
     """Of what the runs depend on: how a winner would be searched and proven may change between two runs of `rank`."""
     table = file.search
     search = SearchTable(
@@ -108,7 +110,8 @@ def _fingerprint(file: StudyFile, kind: str) -> str:
         baseline_every=table.baseline_every,
     )
     needed = file.model_copy(update={"search": search, "proof": ProofTable()})
-    return hashlib.sha256(f"{fingerprint_of(needed, build_workload(file))} {kind}".encode()).hexdigest()[:16]
+    made = fingerprints_of(needed, build_workload(file))
+    return [hashlib.sha256(f"{each} {kind}".encode()).hexdigest()[:16] for each in made]
 
 
 def _n_planned(record: StudyRecord) -> int:

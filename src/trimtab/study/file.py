@@ -76,9 +76,18 @@ class StudyFile(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that must agree for a resume, catalogues included. Between two runs the budget and the guards may be
-        changed, but for whether there is a budget of user time."""
+        """Hash of everything that must agree for a resume, catalogues included. Between two runs the budget, the guards and the
+        place of the history may be changed, but for whether there is a budget of user time."""
+        return self._fingerprint(None)
+
+    @property
+    def earlier_fingerprint(self) -> str:
+        """As earlier versions made it, which counted where the history is."""
+        return self._fingerprint(self.study.history)
+
+    def _fingerprint(self, history: str | None) -> str:
         data = self.model_dump(mode="json")
+        data["study"]["history"] = history
         data["study"].pop("budget")
         data["study"].pop("keep_query_text")
         # As in files of studies that began before there was this key, or before its default changed.

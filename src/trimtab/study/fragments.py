@@ -12,7 +12,12 @@ def as_one_text(fragments: Mapping[str, str], *, is_one: bool) -> str:
     """All fragments for people: that of a single target as it is, those of several under their names."""
     if is_one:
         return next(iter(fragments.values()), "")
-    return "\n".join(f"# [target.{name}]\n{text}" for name, text in fragments.items())
+    return "\n".join(f"{_mark(name)}{text}" for name, text in fragments.items())
+
+
+def _mark(target: str) -> str:
+    """The line by which `trimtab bench --config` knows whose settings follow."""
+    return f"# [target.{target}]\n"
 
 
 def write_fragments(state_dir: Path, study: str, fragments: Mapping[str, str], *, is_one: bool) -> list[Path]:
@@ -22,6 +27,6 @@ def write_fragments(state_dir: Path, study: str, fragments: Mapping[str, str], *
         suffix = "conf" if is_one else f"{name}.conf"
         path = state_dir / "results" / f"{study}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text if is_one else _mark(name) + text, encoding="utf-8")
         paths.append(path)
     return paths

@@ -19,7 +19,7 @@ from trimtab.host import process_mark
 from trimtab.jsonable import strict
 from trimtab.records import Role, Trial
 from trimtab.study.drive import StudyListener
-from trimtab.study.running import FOLDER
+from trimtab.study.running import FOLDER, STOP
 from trimtab.trial import TrialListener
 from trimtab.workload import Frame
 
@@ -51,9 +51,10 @@ class _Now:
         self, folder: Path, record: StudyRecord, listener: RunListener, clock: Callable[[], float] = time.time
     ) -> None:
         self._folder, self._study, self._listener, self._clock = folder, record, listener, clock
-        self._path = folder / f"{record.id}.json"
+        # With the process: studies of several histories may run at once, and have one id.
+        self._path = folder / f"{record.id}-{os.getpid()}.json"
         self._beside = self._path.with_suffix(".new")
-        self.stop_path = folder / f"{record.id}.stop"
+        self.stop_path = self._path.with_suffix(STOP)
         self._trial: dict[str, Any] | None = None
         self._mark = process_mark(os.getpid())
         self._seconds: deque[str] = deque(maxlen=_SECONDS)  # as JSON: each is written 120 times and more

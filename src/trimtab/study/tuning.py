@@ -19,9 +19,10 @@ from trimtab.records import Trial, Verdict
 from trimtab.report.explain import explain, kept_ranks
 from trimtab.study.begin import (
     TuneListener,
-    fingerprint_of,
+    fingerprints_of,
     first_signal_is_polite,
     new_record,
+    not_left_running,
     require_enough_time,
     require_metrics,
     require_same_baseline,
@@ -69,12 +70,12 @@ def tune(
     folders = build_stack(file, state_dir).folders
     workload = build_workload(file)
     require_enough_time(file, len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1)
-    fingerprint = fingerprint_of(file, workload)
+    fingerprints = fingerprints_of(file, workload)
     recover_first(state_dir, say or listener.phase, folders)
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)
-        if found is not None and found.fingerprint != fingerprint:
+        if found is not None and found.fingerprint not in fingerprints:
             raise HistoryError(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
                 hint="give the study another name, or start again with --again",
@@ -83,9 +84,10 @@ def tune(
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
             require_metrics(stage)
-            record = found or new_record(history, stage, fingerprint)
-            require_same_baseline(record, stage)
-            return _run(stage, history, record, state_dir, listener)
+            record = found or new_record(history, stage, fingerprints[0])
+            with not_left_running(history, record.id):
+                require_same_baseline(record, stage)
+                return _run(stage, history, record, state_dir, listener)
     finally:
         history.close()
 

@@ -16,7 +16,7 @@ from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy, StudyRecord
 from trimtab.history.rows import target_kinds
 from trimtab.measure import Interval, Measurement
-from trimtab.records import Context, Machine, Objective, Role, Status, Trial
+from trimtab.records import FIGURES, Context, Machine, Objective, Role, Status, Trial
 from trimtab.space import Config, Value
 
 __all__ = ["CsvFormat"]
@@ -24,7 +24,9 @@ __all__ = ["CsvFormat"]
 _STUDY = ("study", "study_status", "created_at", "objective", "target", "server_version", "hostname", "cores",
           "memory_bytes", "workload", "clients", "read_share")  # fmt: skip
 _TRIAL = ("number", "role", "status", "reason", "searcher", "started_at", "loss", "loss_se", "excess", "seed")
-_METRICS = ("throughput", "latency_mean", "latency_p50", "latency_p95", "latency_p99")
+_FIGURE = "figure"
+"""The cost or score that a program in a session reports."""
+_METRICS = ("throughput", "latency_mean", "latency_p50", "latency_p95", "latency_p99", _FIGURE)
 _COUNTS = ("n_ok", "n_error", "n_timed_out", "is_steady", "warmup_s", "window_start_s", "window_end_s")
 _CONFIG, _COST = "config.", "cost."
 _LOST = ("csv: left out were settings, space, verdict and events of the studies, and of the trials effective values, "
@@ -129,6 +131,8 @@ def _figures(measured: Measurement) -> dict[str, Value | None]:
     named |= {
         f"latency_{name}": interval for name, interval in measured.latency_ms.items() if f"latency_{name}" in _METRICS
     }
+    if measured.figure is not None:
+        named[_FIGURE] = measured.figure
     row: dict[str, Value | None] = {}
     for name, found in named.items():
         if math.isnan(found.estimate):
@@ -169,7 +173,7 @@ def _layout(names: Sequence[str], imported: Imported) -> _Layout:
 def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout) -> StudyCopy:
     first = rows[0]
     objective = Objective.parse(str(first.get("objective", "latency_mean")))
-    trials = [_trial(row, index) for index, row in enumerate(rows)]
+    trials = [_with_figure(_trial(row, index), objective) for index, row in enumerate(rows)]
     if "loss" not in layout.names:
         trials = scored(trials, objective)
     record = study_of(
@@ -211,6 +215,14 @@ def _trial(row: Mapping[str, Value], index: int) -> Trial:
     )
 
 
+def _with_figure(trial: Trial, objective: Objective) -> Trial:
+    """Files of earlier versions have no column for the figure: it is not known then, which is not the same as none."""
+    measured = trial.measurement
+    if objective.metric not in FIGURES or measured is None or measured.figure is not None:
+        return trial
+    return replace(trial, measurement=replace(measured, figure=NOT_KNOWN))
+
+
 def _prefixed(row: Mapping[str, Value], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in row.items() if name.startswith(prefix)}
 
@@ -225,6 +237,7 @@ def _measurement(row: Mapping[str, Value]) -> Measurement:
         is_steady=row.get("is_steady", False) is True,
         warmup_s=_number(row, "warmup_s", 0.0),
         window_s=(_number(row, "window_start_s", 0.0), _number(row, "window_end_s", 0.0)),
+        figure=figures.get(_FIGURE),
     )
 
 

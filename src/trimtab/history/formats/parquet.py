@@ -32,7 +32,7 @@ FORMAT_VERSION = 1
 _VERSION_KEY, _STUDIES_KEY = b"trimtab.version", b"trimtab.studies"
 _LARGEST_INT = 2**63
 _FLOATS = ("started_at", "loss", "excess", "throughput", "latency_mean_ms", "latency_p50_ms", "latency_p95_ms",
-           "latency_p99_ms")  # fmt: skip
+           "latency_p99_ms", "figure")  # fmt: skip
 _TEXTS = ("study_name", "role", "status", "searcher", "reason", "trial")
 
 
@@ -89,6 +89,7 @@ def _row(index: int, record: StudyRecord, trial: Trial) -> dict[str, Any]:
         "throughput": None if measured is None else measured.throughput.estimate,
         "latency_mean_ms": None if measured is None else measured.latency_mean_ms.estimate,
         **{f"latency_{name}_ms": latency[name].estimate for name in ("p50", "p95", "p99") if name in latency},
+        "figure": None if measured is None or measured.figure is None else measured.figure.estimate,
         "trial": json.dumps(trial_to_json(trial)),
     }
 

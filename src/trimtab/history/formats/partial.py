@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.errors import SpaceError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.history.record import StudyRecord
 from trimtab.history.space import space_to_json
 from trimtab.measure import Interval, Measurement
@@ -27,7 +27,7 @@ def performance_of(trial: Trial, objective: Objective) -> float:
         return math.nan
     try:
         return objective.value(trial.measurement).estimate
-    except KeyError:
+    except UsageError:
         return math.nan
 
 

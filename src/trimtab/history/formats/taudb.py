@@ -212,8 +212,9 @@ def _figures(trial: Trial) -> dict[str, float]:
     if trial.measurement is None:
         return {}
     latency = {f"latency_{name}": interval.estimate for name, interval in trial.measurement.latency_ms.items()}
+    figure = {} if trial.measurement.figure is None else {"figure": trial.measurement.figure.estimate}
     return {"throughput": trial.measurement.throughput.estimate,
-            "latency_mean": trial.measurement.latency_mean_ms.estimate, **latency}  # fmt: skip
+            "latency_mean": trial.measurement.latency_mean_ms.estimate, **latency, **figure}  # fmt: skip
 
 
 def _differences(trial: Trial) -> dict[str, float]:

@@ -1,0 +1,77 @@
+"""`trimtab exec` comes to an end: its program ends with it, and a session that failed goes on being one that failed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.commands import start_trimtab
+from trimtab.cli import main
+from trimtab.host.process import is_running
+from trimtab.session.program import Program
+from trimtab.space import Config
+
+ENDS_ITS_PARENT = """
+import os, sys, time
+with open(sys.argv[1], "w") as file:
+    file.write(str(os.getpid()))
+os.kill(os.getppid(), int(sys.argv[2]))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_ends_the_program_with_trimtab(tmp_path: Path, how: signal.Signals) -> None:
+    (tmp_path / "program.py").write_text(ENDS_ITS_PARENT)
+    words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--", sys.executable, "program.py"]
+    # Tests that run under nohup ignore SIGHUP, and what they start would too.
+    before = signal.signal(how, signal.SIG_DFL)
+    process = start_trimtab(
+        [*words, "pid", str(int(how)), "{level}"], env=dict(os.environ), cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, is_forked=False,
+    )  # fmt: skip
+    signal.signal(how, before)
+    _, said = process.communicate(timeout=120)
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        assert process.returncode == 130, said
+        assert not is_running(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_session_that_failed_says_so_the_second_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--no-proof"]
+    for _ in range(2):
+        with pytest.raises(SystemExit) as end:
+            main([*words, "--", sys.executable, "-c", "raise SystemExit(3)", "{level}"])
+        assert end.value.code == 4
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "error: the baseline itself cannot be measured: crashed: exit code 3" in said.err
+        assert "the same command with --again begins a new session\n" in said.err
+
+
+def test_the_end_of_a_long_output_is_kept_and_nothing_else() -> None:
+    code = "import sys; sys.stdout.write('0' * (16 << 20)); print(); print('took', 3.5)"
+    program = Program(command=(sys.executable, "-c", code, "{x}"), measure="output")
+    tracemalloc.start()
+    try:
+        assert program.run(Config({"x": 1})).value == 3.5
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("script", ["exec >&- 2>&-; sleep 600 & wait", "sleep 600 & echo 1"])
+def test_what_is_late_is_killed_whoever_holds_its_output(script: str) -> None:
+    program = Program(command=("sh", "-c", script, "{x}"), timeout_s=0.2)
+    assert program.run(Config({"x": 1})).status == "timed_out"
