@@ -547,7 +547,8 @@ class RunLog:
 
         "response" (from when it was due) and "service" (from its sending) of the successes; "error" (response of failed and
         timed-out ones); "queue" (from when it was due to its sending); "lateness" (the generator's own, label 0); "attempts"
-        (tries per success); "wakeup" (how late the generator's timer fired, label 0).
+        (tries per success); "wakeup" (how late the generator's timer fired, label 0); "unfinished" (how long what still ran at
+        the stop had run).
 
         Raises:
             ValueError: another name.

@@ -137,6 +137,15 @@ def test_a_query_that_never_ends_does_not_look_fast() -> None:
     assert m.latency_ms["p99"].high == math.inf
 
 
+def test_a_query_that_was_cancelled_just_behind_the_window_does_not_either() -> None:
+    """A real run is stopped some milliseconds after the window's end."""
+    quick: list[Row] = [(i * 0.5, i * 0.5 + 0.5, 0, OK) for i in range(20)]
+    rows = [*quick, (1.0, 10.004, 1, Outcome.CANCELLED), (9.999, 10.004, 0, Outcome.CANCELLED)]
+    m = summarise(log_of(rows, n_labels=2, duration_s=10.004), (0.0, 10.0))
+    assert m.latency_mean_ms.estimate == pytest.approx((19 * 500 + 9_004) / 20)
+    assert m.latency_ms["p99"].high == math.inf
+
+
 def test_warmup_defaults_to_the_start_of_the_window() -> None:
     assert summarise(log_of([], duration_s=10), (3.0, 10.0)).warmup_s == 3.0
 

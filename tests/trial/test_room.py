@@ -398,3 +398,40 @@ def test_same_seed_for_every_trial(bench: Bench) -> None:
     bench.run(cache=256)
     bench.run(cache=512)
     assert bench.workload.seeds == [7, 7]
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+def test_the_copy_of_the_data_goes_even_when_the_target_cannot_be_restored(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_restored: bool
+) -> None:
+    workload = bench.workload = FakeRatedWorkload(bench.target.speed)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RestoreError("it was changed by another program", hint="look")
+
+    def run() -> None:
+        with bench.room() as trials:
+            _run(trials, bench.baseline)
+            if not is_restored:
+                monkeypatch.setattr(trials, "restore", refuse)
+
+    if is_restored:
+        run()
+    else:
+        with pytest.raises(RestoreError, match="changed by another program"):
+            run()
+    assert workload.resets[-1] == "clean"
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_a_start_state_that_makes_no_data_anew_leaves_the_server_warm(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, is_fresh: bool
+) -> None:
+    """ "rollback", or inverse operations that found nothing to take back."""
+    state, seen = StartState("rolled back", 0.0, is_fresh=is_fresh), list[str]()
+    workload = bench.workload = FakeRatedWorkload(bench.target.speed)
+    monkeypatch.setattr(type(workload), "reset", lambda *_: state)
+    with bench.room() as trials:
+        monkeypatch.setattr(trials._runs.warmth, "has_fresh_data", lambda: seen.append("fresh"))
+        _run(trials, bench.baseline)
+    assert seen == (["fresh"] if is_fresh else [])

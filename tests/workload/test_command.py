@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.measure import QueryLog, SecondLog
+from trimtab.measure import Outcome, QueryLog, SecondLog, summarise
 from trimtab.records import Endpoint, Objective, Status
 from trimtab.trial import MeasurePlan
 from trimtab.trial.judge import judge
@@ -163,6 +164,35 @@ def test_wall_time_is_measured(tmp_path: Path) -> None:
     assert m.throughput.estimate == pytest.approx(1000 / m.latency_mean_ms.estimate, rel=0.4)
 
 
+def test_the_run_that_the_end_cuts_off_counts_by_its_share(tmp_path: Path) -> None:
+    """Two whole runs and a part of the third in 2.6 s."""
+    run = made(tmp_path, command=script(tmp_path, "time.sleep(0.9)")).start(ENDPOINT, seed=1, duration_s=60)
+    seconds(run, 2)
+    time.sleep(0.6)
+    log = run.stop()
+    assert isinstance(log, QueryLog)
+    assert log.outcome.tolist() == [Outcome.OK] * (len(log) - 1) + [Outcome.CANCELLED]
+    end_s = log.duration_s
+    assert log.end_s[-1] == pytest.approx(end_s, abs=0.2)
+    done_s = float(np.mean(log.end_s[:-1] - log.start_s[:-1]))
+    assert summarise(log, (0.0, end_s)).throughput.estimate == pytest.approx(1 / done_s, rel=0.1)
+
+
+def test_a_before_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    text = "pid = os.fork()\nopen('pids', 'a').write(f'{os.getpid()}\\n')\ntime.sleep(60)"
+    workload = made(tmp_path, command="true", before=script(tmp_path, text), timeout="1.5s")
+    with pytest.raises(LoadError, match=r"before=.* did not end within timeout=1.5s, and was killed") as caught:
+        workload.reset(ENDPOINT, print)
+    assert caught.value.hint == "raise [workload] timeout, which holds for it as well"
+    pids = (tmp_path / "pids").read_text().split()
+    assert len(pids) == 2
+    until = time.monotonic() + 30
+    for pid in pids:
+        while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < until, f"pid={pid} is still there"
+            time.sleep(0.01)
+
+
 def test_a_rate_is_the_throughput(tmp_path: Path) -> None:
     workload = made(
         tmp_path, command=script(tmp_path, "time.sleep(0.1); print('rate: 1,000')"), figure="rate", line="rate: (.*)"
@@ -215,7 +245,7 @@ def test_stop_ends_the_command_with_its_children(tmp_path: Path) -> None:
     assert run.is_done
     assert run.stop() is not None
     assert isinstance(log, QueryLog)
-    assert len(log) == 0
+    assert log.outcome.tolist() == [Outcome.CANCELLED], "it took at least that long"
     for pid in (tmp_path / "pids").read_text().split():
         while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
             assert time.monotonic() < until, f"pid={pid} is still there"

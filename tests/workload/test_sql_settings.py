@@ -120,6 +120,11 @@ def test_generators_are_read_whole() -> None:
         ({"type": "choice", "values": []}, r"values=\[\] is out of range"),
         ({"type": "choice", "values": ["a"], "weights": [0]}, r"weights=\[0\] is out of range"),
         ({"type": "choice", "values": ["a"], "weights": [1, 2]}, r"weights=\[1, 2\] is out of range"),
+        ({"type": "choice", "values": ["a"], "weights": 3}, r"weights=3 is out of range"),
+        (
+            {"type": "timestamp", "from": datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), "to": "2024-12-31"},
+            r"from=.* is out of range",
+        ),
         ({"type": "date", "from": "yesterday", "to": "2024-01-01"}, "from='yesterday' is out of range"),
         ({"type": "date", "from": 5, "to": "2024-01-01"}, "from=5 is out of range"),
         ({"type": "date", "from": "2025-01-01", "to": "2024-01-01"}, "to='2024-01-01' is out of range"),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.records import Endpoint
+from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.ycsb import YcsbWorkload
 from trimtab.workload.ycsb.settings import CORE, parse_settings
 
@@ -101,3 +103,28 @@ def test_a_rate_from_outside_opens_the_loop() -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("table", "protocol", "is_refused"),
+    [
+        ({"workload": "D", "start_state": "none"}, "postgresql", True),
+        ({"workload": "E", "start_state": "none"}, "mongodb", True),
+        ({"workload": "D", "start_state": "none"}, "cql", False),
+        ({"workload": "A", "start_state": "none"}, "mysql", False),
+        ({"workload": "D"}, "mysql", False),
+    ],
+)
+def test_runs_that_insert_need_fresh_data(
+    monkeypatch: pytest.MonkeyPatch, table: dict[str, str], protocol: str, is_refused: bool
+) -> None:
+    monkeypatch.setattr(GeneratedWorkload, "prepare", lambda *_: "prepared")
+    workload = YcsbWorkload.from_settings({"kind": "ycsb", **table})
+    endpoint = Endpoint(protocol=protocol, host="localhost", port=1, user="u", database="d")
+    if not is_refused:
+        assert workload.prepare(endpoint, print) == "prepared"
+        return
+    with pytest.raises(UsageError, match=rf"start_state='none' with inserts on {protocol}: ") as caught:
+        workload.prepare(endpoint, print)
+    assert caught.value.hint is not None
+    assert "without inserts" in caught.value.hint

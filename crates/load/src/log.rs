@@ -56,17 +56,28 @@ pub enum What {
     Attempts = 5,
     /// How late the generator's timer fired, whether or not anybody waited for it; at least 20 times a second. Has label 0.
     WakeUp = 6,
+    /// Since its sending, of an operation that still ran when the run stopped.
+    Unfinished = 7,
 }
 
 impl What {
     /// How many there are.
-    pub(crate) const N: usize = 7;
+    pub(crate) const N: usize = 8;
     /// All of them; the position is the number.
-    pub(crate) const ALL: [Self; Self::N] =
-        [Self::Response, Self::Service, Self::Error, Self::Queue, Self::Lateness, Self::Attempts, Self::WakeUp];
+    pub(crate) const ALL: [Self; Self::N] = [
+        Self::Response,
+        Self::Service,
+        Self::Error,
+        Self::Queue,
+        Self::Lateness,
+        Self::Attempts,
+        Self::WakeUp,
+        Self::Unfinished,
+    ];
 
     /// The names that Python uses, in the order of `ALL`.
-    pub const NAMES: [&str; 7] = ["response", "service", "error", "queue", "lateness", "attempts", "wakeup"];
+    pub const NAMES: [&str; 8] =
+        ["response", "service", "error", "queue", "lateness", "attempts", "wakeup", "unfinished"];
 
     /// By the name that Python uses.
     #[must_use]

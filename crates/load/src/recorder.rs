@@ -302,7 +302,10 @@ impl Recorder {
                 self.succeed(label, sent_ns, end_ns);
                 (rows, Outcome::Ok)
             }
-            Err(Ending::Cancelled) => (0, Outcome::Cancelled),
+            Err(Ending::Cancelled) => {
+                self.count(What::Unfinished, label, micros(end_ns - sent_ns));
+                (0, Outcome::Cancelled)
+            }
             Err(Ending::TimedOut) => {
                 self.open.n_timed_out += 1;
                 self.count(What::Error, label, response_us);

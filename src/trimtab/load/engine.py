@@ -295,8 +295,10 @@ class Engine:
             self._fill(name, row)
         table = self._row(name)["table"]
         with self._words("the engine refuses"):
-            self._lent.sessions = [self._connection.open_session() for _ in range(users)]
-            cursors = [s.open_cursor(f"table:{table}", None, "overwrite=false") for s in self._lent.sessions]
+            sessions = self._lent.sessions = []
+            for _ in range(users):  # one by one: those that were opened are closed when there is no room for the next
+                sessions.append(self._connection.open_session())
+            cursors = [s.open_cursor(f"table:{table}", None, "overwrite=false") for s in sessions]
         return [int(cursor.this) for cursor in cursors], table
 
     def driver(self, name: str, users: int) -> WiredTiger:

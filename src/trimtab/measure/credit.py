@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure.measurement import Outcome, QueryLog
 
-__all__ = ["credit_in_window", "credited_bins", "credited_series", "operation_credit"]
+__all__ = ["credit_in_window", "credited_bins", "credited_series", "expected_share", "operation_credit"]
 
 Floats = NDArray[np.float64]
 
@@ -39,17 +39,19 @@ def operation_credit(log: QueryLog) -> Floats:
         of_label = log.label == label
         cut = of_label & (log.outcome == Outcome.CANCELLED)
         done = np.sort(duration[of_label & (log.outcome == Outcome.OK)])
-        credit[cut] = _expected_share(duration[cut], done)
+        credit[cut] = expected_share(duration[cut], done, np.ones(len(done)))
     return credit
 
 
-def _expected_share(elapsed: Floats, done: Floats) -> Floats:
-    """E[t / T | T > t] over the ascending durations `done`; 1 where none of them is longer."""
-    n_longer = len(done) - np.searchsorted(done, elapsed, side="right")
-    inverse = np.divide(1.0, done, out=np.zeros_like(done), where=done > 0)
-    sum_of_longest = np.concatenate([[0.0], np.cumsum(inverse[::-1])])
-    share = elapsed * sum_of_longest[n_longer] / np.maximum(n_longer, 1)
-    return np.asarray(np.where(n_longer > 0, np.minimum(share, 1.0), 1.0), dtype=np.float64)
+def expected_share(elapsed: Floats, done: Floats, count: Floats) -> Floats:
+    """E[t / T | T > t] for each of `elapsed` over the ascending durations `done`, each of which `count` operations had; 1 where
+    none of them is longer."""
+    n_shorter = np.searchsorted(done, elapsed, side="right")
+    inverse = np.divide(count, done, out=np.zeros(len(done)), where=done > 0)
+    # From the longest on, so that no two large sums are subtracted.
+    sums, counts = (np.concatenate([np.cumsum(part[::-1])[::-1], [0.0]]) for part in (inverse, count))
+    share = elapsed * sums[n_shorter] / np.maximum(counts[n_shorter], 1.0)
+    return np.asarray(np.where(counts[n_shorter] > 0, np.minimum(share, 1.0), 1.0), dtype=np.float64)
 
 
 def credited_bins(log: QueryLog, edges: Floats) -> Floats:

@@ -20,7 +20,7 @@ __all__ = ["HISTOGRAMS", "Buckets", "Latencies", "SecondLog", "merge_seconds"]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup")
+HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "wakeup", "unfinished")
 """As the load engine names them."""
 
 Latencies = Literal["each", "means", "none"]
@@ -101,6 +101,7 @@ class SecondLog:
         lateness: how late the generator itself was although a user was free; label 0.
         attempts: tries per successful operation.
         wakeup: how late the generator's timer fired, whether or not a user was free; label 0.
+        unfinished: how long operations had run that still ran when the run stopped; their seconds are that of its end.
         offered, shed: (k,) requests that were due; those that were dropped because too many waited already.
         timed_out: (k,) operations cut off by their own time-out; they are in `error` too.
         client_cpu_s: (k,) CPU seconds of the generator's threads.
@@ -129,6 +130,7 @@ class SecondLog:
     lateness: Buckets = field(default_factory=_none)
     attempts: Buckets = field(default_factory=_none)
     wakeup: Buckets = field(default_factory=_none)
+    unfinished: Buckets = field(default_factory=_none)
     offered: Ints
     shed: Ints
     timed_out: Ints

@@ -73,6 +73,8 @@ def summarise(
     ended = (log.end_s >= window_s[0]) & (log.end_s < window_s[1])
     # What ends with the run itself ends inside a window that reaches to the run's end.
     ended |= (log.end_s >= window_s[1]) & (window_s[1] >= run_end_s(log))
+    # The run is stopped some milliseconds after the window's end: what it cancels then has run through that end.
+    ended |= (log.outcome == Outcome.CANCELLED) & (log.start_s < window_s[1]) & (log.end_s >= window_s[1])
     edges = np.linspace(*window_s, _n_bins(log, ended, window_s) + 1)
     throughput = _throughput(log, edges, level)
     latency_mean, percentiles = _latencies(log, ended, edges, level)

@@ -13,6 +13,7 @@ from trimtab.measure.interval import batch_means_interval, check_level, floored,
 from trimtab.measure.measurement import Interval, LabelStats, Measurement
 from trimtab.measure.percentile import counted_percentile_interval, value_at
 from trimtab.measure.second_log import Buckets, SecondLog
+from trimtab.measure.unfinished import hanging, unfinished_credit
 from trimtab.measure.validity import cpu_limit, lateness_limit, overload, starvation
 
 __all__ = ["PERCENTILES", "summarise_seconds"]
@@ -33,11 +34,12 @@ def summarise_seconds(
 ) -> Measurement:
     """What `log` shows inside the whole seconds of `window_s`.
 
-    * throughput: successful operations per second, credited to the seconds in which they ran; batch means over the seconds with
-      their autocorrelation.
+    * throughput: successful operations per second, credited to the seconds in which they ran, those that still ran at the stop by
+      the share that they are expected to have done; batch means over the seconds with their autocorrelation.
     * latency_mean_ms, latency_ms: response times of operations that ended in the window. Time-outs are censored: they
-      count as "at least this". Which failures were time-outs is not kept by row: they are the longest of them. The mean
-      is a ratio over seconds; percentiles lie between order statistics, with the number of operations over the
+      count as "at least this". So do operations that still ran and had taken longer than every completed one of their label: a
+      server that hangs until the end must not look fast. Which failures were time-outs is not kept by row: they are the longest
+      of them. The mean is a ratio over seconds; percentiles lie between order statistics, with the number of operations over the
       design effect of the seconds. Where that number does not bound a percentile, its end is infinite.
     * In an open loop that the server did not keep up with, latencies are infinite: they grow with the length of the run.
     * Of latencies of which only means are known there are no percentiles; of those of which nothing is known, the mean is NaN.
@@ -48,6 +50,7 @@ def summarise_seconds(
     log.check()
     low, high = _whole_seconds(log, window_s)
     window = _Window(log, low, high, level)
+    credited = window.credited
     offered, shed = int(log.offered[low:high].sum()), int(log.shed[low:high].sum())
     n_done = window.ok.total + window.failed.total + window.censored.total
     behind = overload(offered=offered, shed=shed, done=n_done, users=log.users) if log.is_open else ""
@@ -58,7 +61,7 @@ def summarise_seconds(
     wait_share = None if log.wait_s is None else float(log.wait_s[low:high].mean(axis=0).max())
     return Measurement(
         window_s=(float(low), float(high)),
-        throughput=window.throughput(window.ok.total, log.credited[low:high]),
+        throughput=window.throughput(window.ok.total, credited[low:high]),
         latency_mean_ms=_unbounded_if(behind, window.mean_ms()),
         latency_ms={name: _unbounded_if(behind, value) for name, value in window.percentiles().items()},
         n_ok=window.ok.total,
@@ -66,7 +69,7 @@ def summarise_seconds(
         n_timed_out=window.censored.total,
         is_steady=is_steady,
         warmup_s=float(low) if warmup_s is None else warmup_s,
-        series_per_s=tuple(log.credited[: math.floor(log.duration_s + 1e-9)].tolist()),
+        series_per_s=tuple(credited[: math.floor(log.duration_s + 1e-9)].tolist()),
         histogram=encode_counts(window.ok.value_us, window.ok.count) if log.latencies == "each" else b"",
         by_label=window.by_label(),
         client_cpu_share=cpu_share,
@@ -116,7 +119,9 @@ class _Window:
     def __init__(self, log: SecondLog, low: int, high: int, level: float) -> None:
         self._log, self._low, self._high, self._level = log, low, high, level
         self.n_seconds = high - low
+        self.credited = log.credited + unfinished_credit(log)
         self.ok = self._cut(log.response)
+        self.hanging = self._cut(hanging(log, high))
         self.censored, self.failed = _longest(self._cut(log.error), int(log.timed_out[low:high].sum()))
 
     def _cut(self, buckets: Buckets) -> Buckets:
@@ -125,17 +130,21 @@ class _Window:
 
     def throughput(self, n: int, credited: Floats) -> Interval:
         """Interval of the credited rate, of `n` operations."""
-        if credited.sum() == 0:
-            # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)).
+        if n == 0 and self._log.credited[self._low : self._high].sum() == 0:
+            # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)), or what those that
+            # never ended may have done.
+            most = -math.log((1 - self._level) / 2) / self.n_seconds
+            return Interval(0.0, 0.0, max(most, float(credited.mean())), self._level)
+        if credited.sum() == 0:  # of one label
             return Interval(0.0, 0.0, -math.log((1 - self._level) / 2) / self.n_seconds, self._level)
         return positive(batch_means_interval(credited, self._level, max_dof=max(n - 1, 0)))
 
     def mean_ms(self) -> Interval:
-        """Mean response time of successful and timed-out operations; NaN when it is not known."""
+        """Mean response time of successful, timed-out and hanging operations; NaN when it is not known."""
         if self._log.latencies == "none":
             return Interval(math.nan, math.nan, math.nan, self._level)
         counts, sums = np.zeros(self.n_seconds), np.zeros(self.n_seconds)
-        for part in (self.ok, self.censored):
+        for part in (self.ok, self.censored, self.hanging):
             counts += np.bincount(part.second, part.count, minlength=self.n_seconds)
             sums += np.bincount(part.second, part.count * part.value_us / _US_PER_MS, minlength=self.n_seconds)
         return floored(ratio_interval(sums, counts, self._level), 0.0)
@@ -144,11 +153,11 @@ class _Window:
         """Response times in ms, of one label or of all; {} when they are not known."""
         if self._log.latencies != "each":
             return {}
-        parts = [self.ok, self.censored]
+        parts = [self.ok, self.censored, self.hanging]
         if label is not None:
             parts = [part.where(part.label == label) for part in parts]
         values = np.concatenate([part.value_us for part in parts])
-        is_censored = np.concatenate([np.full(len(part), part is parts[1]) for part in parts])
+        is_censored = np.concatenate([np.full(len(part), part is not parts[0]) for part in parts])
         return {
             name: _in_ms(
                 counted_percentile_interval(
@@ -174,7 +183,7 @@ class _Window:
 
     def by_label(self) -> dict[str, LabelStats]:
         """Figures of every operation type; the credit of a second is shared out by what succeeded in it."""
-        credited = self._log.credited[self._low : self._high]
+        credited = self.credited[self._low : self._high]
         all_ok = np.bincount(self.ok.second, self.ok.count, minlength=self.n_seconds)
         result = {}
         for index, name in enumerate(self._log.labels):

@@ -40,7 +40,7 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
     failure = _failure(measurement, plan)
     if failure:
         return Status.FAILED_LOAD, failure + _first_errors(measurement.errors)
-    if measurement.throughput.estimate <= 0:
+    if measurement.throughput.estimate <= 0 or (measurement.n_ok == 0 and measurement.n_timed_out > 0):
         return (
             Status.TIMED_OUT,
             f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)",

@@ -129,7 +129,7 @@ class TrialRoom:
                     self._opened.close(self._outcome)
         finally:
             self._guard.stop()
-        self._runs.clean_up(self._workload)
+            self._runs.clean_up(self._workload)
 
     @property
     def _opened(self) -> Entry:

@@ -28,7 +28,7 @@ class StartStates:
         self._has_told = False
 
     def reset(self, workload: Workload, costs: Costs) -> bool:
-        """The same start state for every run of a workload that writes; whether anything was reset."""
+        """The same start state for every run of a workload that writes; whether data were made anew."""
         if not isinstance(workload, ResettableWorkload):
             return False
         started = time.monotonic()
@@ -39,7 +39,7 @@ class StartStates:
         if not self._has_told:
             self._has_told = True
             self._say(_told(state))
-        return True
+        return state.is_fresh
 
     def clean_up(self, workload: Workload) -> None:
         """What runs have left on the server goes; the target itself is restored already, so a failure is told, not raised."""

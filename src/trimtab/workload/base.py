@@ -95,12 +95,14 @@ class StartState:
         duration_s: seconds that it took.
         note: what else is worth knowing; may be empty.
         is_once: whether later runs go on from what this one leaves.
+        is_fresh: whether data were made anew, which a server has to read again.
     """
 
     method: str
     duration_s: float
     note: str = ""
     is_once: bool = False
+    is_fresh: bool = True
 
 
 @runtime_checkable

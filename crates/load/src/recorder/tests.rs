@@ -115,7 +115,9 @@ fn closing_cancels_what_runs_and_nothing_is_recorded_after() {
     assert_eq!(batch.rows.len(), 1);
     assert_eq!((batch.rows[0].end_s, batch.rows[0].outcome), (1.5, Outcome::Cancelled));
     assert_eq!(batch.parts.iter().map(|part| part.second).collect::<Vec<_>>(), [0, 1]);
-    assert!(batch.groups.is_empty(), "what was cancelled has no latency");
+    let elapsed_us = counts::highest_of(counts::index_of(1_250_000));
+    assert_eq!(histogram(&batch, What::Unfinished), [(elapsed_us, 1)]);
+    assert_eq!(batch.groups.len(), 1, "what was cancelled has no latency");
     assert!(recorder.drain().parts.is_empty());
 }
 

@@ -86,11 +86,11 @@ class CommandRun:
                 return
             with self._lock:
                 self._runs.append(done)
-            if done.outcome is not Outcome.OK:
+            if done.outcome not in (Outcome.OK, Outcome.CANCELLED):
                 self._stop.wait(_ERROR_PAUSE_S)
 
     def _once(self) -> _Done | None:
-        """One run; None when it was cut off by `stop`."""
+        """One run; None when it was cut off by `stop` and gave no figure."""
         start_s = self._now()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
@@ -99,7 +99,8 @@ class CommandRun:
                 return self._failed(start_s, "start", f"cannot run {self._argv[0]!r}: {error.strerror}")
             end_s = self._now()
             if self._stop.is_set():
-                return None
+                # A wall time is at least that long; of any other figure nothing is known.
+                return _Done(start_s, end_s, Outcome.CANCELLED, 0.0) if self._figure.kind == "wall" else None
             if code is None:
                 text = f"it did not end within timeout={self._timeout_s:g}s"
                 return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
@@ -223,6 +224,8 @@ def _rates(runs: Sequence[_Done], n_seconds: int, *, is_rate: bool) -> np.ndarra
     rates = np.zeros(n_seconds)
     last_rate, covered_s = 0.0, 0.0
     for run in runs:
+        if run.outcome is Outcome.CANCELLED:
+            break
         rate = 0.0
         if run.outcome is Outcome.OK:
             rate = last_rate = run.figure if is_rate else 1.0 / run.figure

@@ -6,9 +6,11 @@ import hashlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -84,25 +86,38 @@ class CommandWorkload:
         if not self.settings.before:
             return None
         argv, started = self._argv("before", self.settings.before, endpoint, seed=0), time.monotonic()
+        shown = shlex.join(argv)
         try:
-            done = subprocess.run(
-                argv,
-                cwd=self.settings.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=self.settings.timeout_s,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise LoadError(f"[workload] before={shlex.join(argv)!r} failed: {error}", hint="run it by hand") from error
-        if done.returncode != 0:
-            words = (done.stderr or done.stdout).decode(errors="replace").strip()[-500:]
+            code, printed = self._ended(argv)
+        except OSError as error:
+            raise LoadError(f"[workload] before={shown!r} failed: {error}", hint="run it by hand") from error
+        except subprocess.TimeoutExpired as error:
             raise LoadError(
-                f"[workload] before={shlex.join(argv)!r} failed with exit_code={done.returncode}: {words}",
-                hint="run it by hand to see why",
+                f"[workload] before={shown!r} did not end within timeout={self.settings.timeout_s:g}s, and was killed",
+                hint="raise [workload] timeout, which holds for it as well",
+            ) from error
+        if code != 0:
+            words = printed.decode(errors="replace").strip()[-500:]
+            raise LoadError(
+                f"[workload] before={shown!r} failed with exit_code={code}: {words}", hint="run it by hand to see why"
             )
         return StartState(f"the command {argv[0]!r}", time.monotonic() - started)
+
+    def _ended(self, argv: Sequence[str]) -> tuple[int, bytes]:
+        """Exit code and what was printed of a command; when its time is over, or this is interrupted, all that it has started is
+        killed with it."""
+        process = subprocess.Popen(
+            argv, cwd=self.settings.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        try:
+            out, err = process.communicate(timeout=self.settings.timeout_s)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            raise
+        return process.returncode, err or out
 
     def clean_up(self, endpoint: Endpoint) -> None:
         """Nothing of ours is left behind."""

@@ -162,6 +162,7 @@ def _choice(table: Table) -> dict[str, Any]:
     if not isinstance(values, list) or not values or not all(isinstance(v, str | int | float) for v in values):
         raise table.refuse("values", 'use a list of texts or numbers: values = ["a", "b"]')
     weights = table.values.get("weights", [1.0] * len(values))
+    weights = weights if isinstance(weights, list) else []
     is_number = [isinstance(w, int | float) and not isinstance(w, bool) and w >= 0 for w in weights]
     if len(is_number) != len(values) or not all(is_number) or sum(weights) <= 0:
         raise table.refuse("weights", f"use {len(values)} numbers, one a value, that are not all 0")
@@ -185,6 +186,8 @@ def _moment(table: Table, key: str, kind: type[datetime.date]) -> datetime.date:
         read = kind.fromisoformat(value) if isinstance(value, str) else value
     except ValueError as error:
         raise table.refuse(key, 'write it like "2024-12-31", a timestamp like "2024-12-31 23:59:59"') from error
+    if isinstance(read, datetime.datetime) and read.tzinfo is not None:
+        raise table.refuse(key, "write it without an offset: it is taken as the database's own time")
     if kind is datetime.datetime and type(read) is datetime.date:
         read = datetime.datetime(read.year, read.month, read.day)
     if type(read) is not kind:

@@ -140,7 +140,7 @@ class SqlWorkload(EngineWorkload):
         if settings.start_state == "undo":
             return self._undo(endpoint.with_database(settings.database))
         if settings.start_state == "rollback":
-            return StartState("every transaction is rolled back", 0.0)
+            return StartState("every transaction is rolled back", 0.0, is_fresh=False)
         return super().reset(endpoint, report)
 
     def _undo(self, there: Endpoint) -> StartState:

@@ -133,7 +133,8 @@ class TpchWorkload:
                 f"cannot undo the refresh functions of the last run: endpoint={there}: {error.message}",
                 hint="prepare the data again",
             ) from error
-        return StartState("inverse operations", time.monotonic() - started, f"orders taken back the first time: {n}")
+        note = f"orders taken back the first time: {n}"
+        return StartState("inverse operations", time.monotonic() - started, note, is_fresh=n > 0)
 
     def clean_up(self, endpoint: Endpoint) -> None:
         """Takes the orders of the last run back.

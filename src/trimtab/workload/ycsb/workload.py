@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from trimtab.errors import UsageError
 from trimtab.records import Context, Endpoint
+from trimtab.workload.base import Preparation
 from trimtab.workload.database import Dataset
 from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.ycsb.rows import PAIRS, TABLE, dataset, dialect_of, schema_of
@@ -55,6 +57,20 @@ class YcsbWorkload(GeneratedWorkload):
     def needs_fresh_data(self) -> bool:
         """Whether a run cannot go on from what another has left: records are numbered, and inserted anew in each run."""
         return self.settings.proportions.get("insert", 0.0) > 0
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        """As `Workload`.
+
+        Raises:
+            UsageError: runs that insert would go on from each other's data, on a server that refuses a record that is there.
+        """
+        if self.needs_fresh_data and self.settings.start_state == "none" and endpoint.protocol != "cql":
+            raise UsageError(
+                f"[workload] start_state='none' with inserts on {endpoint.protocol}: each run inserts the same records, and "
+                "from the second run on they are there already",
+                hint='use start_state = "auto", or a workload without inserts ("A", "B", "C", "F")',
+            )
+        return super().prepare(endpoint, report)
 
     @property
     def dataset(self) -> Dataset:
