@@ -22,7 +22,7 @@ from trimtab.records import BenchSummary, Role, Status, Verdict
 from trimtab.report import Progress
 from trimtab.space import Config
 from trimtab.study import Stage, StudyFile, open_stage
-from trimtab.study.begin import fingerprint_of, first_signal_is_polite, new_record, run_flow
+from trimtab.study.begin import fingerprints_of, first_signal_is_polite, new_record, run_flow
 from trimtab.study.task import task_of
 from trimtab.trial import Interrupted
 
@@ -106,7 +106,7 @@ def _record_of(stage: Stage, history: History, turns: Mapping[str, Config], n_ro
     """The turns of these configs that were begun, or new ones."""
     name = f"{stage.file.study.name}.turns"
     made = json.dumps([n_rounds, {key: dict(config) for key, config in turns.items()}], sort_keys=True, default=str)
-    fingerprint = f"{fingerprint_of(stage.file, stage.workload)} {hashlib.sha256(made.encode()).hexdigest()[:16]}"
+    fingerprint = f"{fingerprints_of(stage.file, stage.workload)[0]} {hashlib.sha256(made.encode()).hexdigest()[:16]}"
     found = history.find_study(name, is_own=True)
     if found is not None and found.fingerprint == fingerprint:
         return found

@@ -12,7 +12,7 @@ from trimtab.history import History
 from trimtab.records import Role, Trial
 from trimtab.space import Value
 from trimtab.study import load_study_file, open_stage
-from trimtab.study.begin import fingerprint_of, new_record, run_flow
+from trimtab.study.begin import fingerprints_of, new_record, run_flow
 from trimtab.study.task import task_of
 from trimtab.workload import Frame
 
@@ -49,7 +49,7 @@ def prove_changes(
     with open_stage(file, state_dir) as stage, stage.stack.lock("acceptance"):
         stage.workload.prepare(stage.stack.endpoint(), heard.phase)
         with History.open(state_dir / "history.db") as history:
-            record = new_record(history, stage, fingerprint_of(file, stage.workload))
+            record = new_record(history, stage, fingerprints_of(file, stage.workload)[0])
             task, candidate = task_of(stage), stage.baseline.replace(changes)
 
             def flow(scorer: Scorer) -> Steps[Proof]:

@@ -31,7 +31,7 @@ from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.records import Role, Trial, Verdict
 from trimtab.report import Progress
 from trimtab.study import StudyFile, load_study_file, open_stage
-from trimtab.study.begin import fingerprint_of, first_signal_is_polite, new_record, run_flow
+from trimtab.study.begin import fingerprints_of, first_signal_is_polite, new_record, run_flow
 from trimtab.study.task import task_of
 
 HERE = Path(__file__).parent
@@ -76,7 +76,7 @@ def searched(file: StudyFile, state: Path, progress: Progress) -> tuple[Verdict,
 
 
 def _record(history: History, file: StudyFile, stage: Any) -> StudyRecord:
-    fingerprint = fingerprint_of(file, stage.workload)
+    fingerprint = fingerprints_of(file, stage.workload)[0]
     found = history.find_study(file.study.name, is_own=True)
     return found if found is not None and found.fingerprint == fingerprint else new_record(history, stage, fingerprint)
 

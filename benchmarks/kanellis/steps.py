@@ -26,7 +26,7 @@ from trimtab.report import Progress
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 from trimtab.study import Stage, StudyFile, build_workload, design_name, open_stage
-from trimtab.study.begin import fingerprint_of, first_signal_is_polite, new_record, require_same_baseline, run_flow
+from trimtab.study.begin import fingerprints_of, first_signal_is_polite, new_record, require_same_baseline, run_flow
 from trimtab.study.settle import settle
 from trimtab.study.task import task_of
 
@@ -115,7 +115,7 @@ def _made(file: StudyFile, name: str, what: str, planned: Planned, state: Path, 
     Raises:
         StoppedError: it was stopped; the same call goes on.
     """
-    fingerprint = f"{fingerprint_of(file, build_workload(file))} {what}"
+    fingerprint = f"{fingerprints_of(file, build_workload(file))[0]} {what}"
     with open_history_at(file.study.history, state) as history:
         found = history.find_study(name, is_own=True)
         if found is not None and found.fingerprint != fingerprint:

@@ -121,6 +121,13 @@ def test_fingerprint_ignores_the_budget_only(tmp_path: Path) -> None:
     assert load_study_file(_write(tmp_path, GOOD.replace("0.1", "0.2"))).fingerprint != file.fingerprint
 
 
+def test_fingerprint_does_not_know_where_the_history_is(tmp_path: Path) -> None:
+    file = load_study_file(_write(tmp_path, GOOD))
+    elsewhere = load_study_file(_write(tmp_path, GOOD.replace('budget = "5m"', 'budget = "5m"\nhistory = "there.db"')))
+    assert elsewhere.fingerprint == file.fingerprint == file.earlier_fingerprint
+    assert elsewhere.earlier_fingerprint != file.fingerprint
+
+
 def test_fingerprint_knows_whether_there_is_a_budget_of_user_time(tmp_path: Path) -> None:
     """It makes the search prudent: a resume without it would ask for other configs from the first one on."""
     prints = [

@@ -102,6 +102,8 @@ def test_a_dead_process_loses_the_run_in_flight_only(fake: FakeStudy) -> None:
     fake.listener.on_trial = die
     with pytest.raises(KilledError):
         _design(fake)
+    with open_history_at(None, fake.path / "state") as history:
+        assert [study.status for study in history.summaries()] == ["interrupted"]
     n_runs = len(fake.workload.seeds)
     fake.listener.on_trial = lambda trial: None
     record, trials = _design(fake)

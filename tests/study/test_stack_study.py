@@ -11,10 +11,12 @@ import pytest
 
 from tests.fakes import STUDY, FakeStudy
 from trimtab import plugins
+from trimtab.cli.bench_command import _settings
 from trimtab.errors import ApplyError, SpaceError, UsageError
 from trimtab.records import Role
 from trimtab.search import RestartCost
 from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
+from trimtab.study.benching import parse_settings
 from trimtab.study.stage import build_target
 from trimtab.study.task import task_of
 from trimtab.testing.fake_target import FakeTarget
@@ -132,8 +134,12 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     config = record.verdict.config
     tiers = {name.partition(".")[0] for name in config}
     for tier in tiers:
-        text = (three.path / "state" / "results" / f"fake.{tier}.conf").read_text()
-        assert all(f"{name.partition('.')[2]} = " in text for name in config if name.startswith(f"{tier}."))
+        written = three.path / "state" / "results" / f"fake.{tier}.conf"
+        assert all(
+            f"{name.partition('.')[2]} = " in written.read_text() for name in config if name.startswith(f"{tier}.")
+        )
+        read = _settings((), written)
+        assert set(read) == {name for name in config if name.startswith(f"{tier}.")}, "as `bench --config` reads it"
     assert all(f"[target.{tier}]" in record.verdict.fragment for tier in tiers)
     state = three.path / "state"
     effective = apply_winner(record, three.file(), state)
@@ -141,6 +147,19 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     assert {name: effective[name] for name in config} == dict(config)
     rollback("fake", state)
     assert three.values == found
+
+
+def test_a_name_without_its_target_is_enough_where_it_is_that_of_one(three: ThreeFakes) -> None:
+    with open_stage(three.file(), three.path / "state") as stage:
+        config = parse_settings(stage, {"sort_memory": "16MB", "app.cache": "64MB"})
+        assert (config["db.sort_memory"], config["app.cache"]) == (16, 64)
+        with pytest.raises(
+            UsageError, match=r"knob 'cache' may be that of several targets: db\.cache, app\.cache"
+        ) as caught:
+            parse_settings(stage, {"cache": "64MB"})
+        assert caught.value.hint == "write the target's name before it: db.cache"
+        with pytest.raises(UsageError, match="unknown knob 'cashe'"):
+            parse_settings(stage, {"cashe": "64MB"})
 
 
 def test_a_study_of_a_stack_starts_from_another(three: ThreeFakes) -> None:

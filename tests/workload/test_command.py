@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import LoadError, UsageError
+from trimtab.host.process import is_running
 from trimtab.measure import Outcome, QueryLog, SecondLog, summarise
 from trimtab.records import Endpoint, Objective, Status
 from trimtab.trial import MeasurePlan
@@ -188,7 +188,7 @@ def test_a_before_that_takes_too_long_is_killed_with_its_children(tmp_path: Path
     assert len(pids) == 2
     until = time.monotonic() + 30
     for pid in pids:
-        while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        while is_running(int(pid)):
             assert time.monotonic() < until, f"pid={pid} is still there"
             time.sleep(0.01)
 
@@ -247,7 +247,7 @@ def test_stop_ends_the_command_with_its_children(tmp_path: Path) -> None:
     assert isinstance(log, QueryLog)
     assert log.outcome.tolist() == [Outcome.CANCELLED], "it took at least that long"
     for pid in (tmp_path / "pids").read_text().split():
-        while os.path.exists(f"/proc/{pid}") and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        while is_running(int(pid)):
             assert time.monotonic() < until, f"pid={pid} is still there"
             time.sleep(0.01)
 

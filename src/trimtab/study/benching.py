@@ -73,18 +73,19 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
 
 
 def _meant(stage: Stage, name: str) -> str:
-    """The full name of a knob. A name without its target is enough where only one target has it, and the name of an only target
-    may stand before it.
+    """The full name of a knob. A name without its target is enough where the study has it of one target only, and the name of an
+    only target may stand before it.
 
     Raises:
-        UsageError: several targets have it.
+        UsageError: it may be that of several targets.
     """
     tiers = [tier.name for tier in stage.stack.tiers]
     if name in stage.states:
         return name
     if stage.stack.is_one:
         return name.removeprefix(f"{tiers[0]}.")
-    found = [f"{tier}.{name}" for tier in tiers if f"{tier}.{name}" in stage.states]
+    known = [f"{tier}.{name}" for tier in tiers if f"{tier}.{name}" in stage.states]
+    found = [each for each in known if each in stage.space.knobs] or known
     if len(found) > 1:
         raise UsageError(
             f"knob {name!r} may be that of several targets: {', '.join(found)}",
