@@ -279,6 +279,30 @@ def test_the_passes_of_a_single_target_are_no_tiers() -> None:
     assert refused.value.hint
 
 
+def told(number: int, config: Config, loss: float, excess: float = 0.0) -> Trial:
+    role = Role.SEARCH if number else Role.BASELINE
+    return Trial(number=number, role=role, config=config, context=CONTEXT, status=Status.OK, measurement=measured(100.0),
+                 loss=loss, loss_se=0.01, excess=excess, cost_s={"measure": 5.0})  # fmt: skip
+
+
+@pytest.mark.parametrize("excess", [0.0, 0.5])
+def test_the_next_pass_holds_what_meets_the_constraint_that_the_baseline_misses(excess: float) -> None:
+    """All that the first pass tries is slower than the baseline, and meets its constraint."""
+    searcher = PassesSearcher(
+        SearchProblem(space=SPACE, baseline=BASELINE), PassesPlan(kind="restart-first", room=12),
+        lambda each: create("random", each), patience=40,
+    )  # fmt: skip
+    searcher.tell(told(0, BASELINE, 0.0, excess))
+    for number in range(1, 60):
+        (config,) = searcher.ask()
+        if len(searcher.summary().passes) == 2:
+            break
+        searcher.tell(told(number, config, 0.1 + 0.01 * number))
+    assert len(searcher.summary().passes) == 2
+    is_held = (config["late"], config["boot"]) != (BASELINE["late"], BASELINE["boot"])
+    assert is_held is (excess > 0)
+
+
 def test_what_passes_by_tier_will_do_is_said() -> None:
     problem = SearchProblem(space=STACK, baseline=STACK.default())
     searcher = PassesSearcher(problem, PassesPlan(kind="tiers"), lambda each: create("random", each), patience=9)

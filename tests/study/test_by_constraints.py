@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
@@ -176,6 +178,20 @@ class TestAStudy:
         assert record.verdict.result == "no_improvement"
         assert not record.verdict.is_by_constraints
         assert not any(trial.role is Role.PROOF_CANDIDATE for trial in trials)
+
+
+@pytest.mark.slow
+def test_an_interrupted_study_names_what_meets_it(tailed: FakeStudy) -> None:
+    def stop(trial: Trial) -> None:
+        if trial.is_feasible and trial.role is Role.SEARCH:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    tailed.listener.on_trial = stop
+    record, trials = tailed.tune()
+    assert record.verdict.result == "interrupted"
+    assert record.verdict.config["compile"] is False
+    assert "the best so far meets a constraint that yours misses, and is 0." in _text(record, trials)
+    assert "not proven." in _text(record, trials)
 
 
 @pytest.mark.slow

@@ -256,9 +256,13 @@ class PassesSearcher:
         self._news.append(f"pass {len(self._done) + 1}: {counted(len(part.knobs), 'knob')} ({part.name}){long}")
 
     def _held(self) -> tuple[Config, float, float]:
-        """The best config so far, its loss and that one's standard error; the baseline's where nothing has beaten it."""
+        """The best config so far, its loss and that one's standard error; the baseline's where nothing has beaten it. A baseline
+        that missed a constraint of the objective in all its runs is beaten by what meets it."""
         found = self._ledger.best()
-        if found is None or found.loss >= 0:
+        starts = [
+            trial.excess > 0 for trial in self._trials if trial.config == self._start and trial.status is Status.OK
+        ]
+        if found is None or (found.loss >= 0 and not (starts and all(starts))):
             return self._start, 0.0, 0.0
         return found.config, found.loss, found.se or 0.0
 

@@ -119,7 +119,7 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) ->
 
 
 def _best_config(task: Task, scorer: Scorer) -> Config | None:
-    """The best config measured so far, unproven; None when none beats the baseline."""
+    """The best config measured so far, unproven; None when none beats the baseline, or meets a constraint that it misses."""
     tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - {task.baseline}
     best = min(tried, key=lambda config: mean_loss(scorer.trials, config), default=None)
-    return best if best is not None and mean_loss(scorer.trials, best) < 0 else None
+    return best if best is not None and mean_loss(scorer.trials, best) < scorer.par else None

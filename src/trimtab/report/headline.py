@@ -42,7 +42,7 @@ def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None)
     if study.status == "benched":
         return _benched(study, len(trials))
     state = "Interrupted" if result == "interrupted" or study.status in ("interrupted", "stopped") else "Not finished"
-    return f"{state} after {counted(len(trials), 'trial')}: {_so_far(best)}."
+    return f"{state} after {counted(len(trials), 'trial')}: {_so_far(study.verdict, best)}."
 
 
 def _benched(study: StudyRecord, n_trials: int) -> str:
@@ -118,9 +118,14 @@ def _harm(verdict: Verdict) -> str:
     return "; ".join(row.text if row.name == "baseline" else f"{row.name}: {row.text}" for row in unmet)
 
 
-def _so_far(best: TrialRow | None) -> str:
+def _so_far(verdict: Verdict, best: TrialRow | None) -> str:
     if best is None or best.gain is None:
         return "nothing better than your config so far"
+    if best.gain.estimate <= 1 and verdict.candidate is not None:
+        return (
+            "the best so far meets a constraint that yours misses, and is "
+            f"{ratio_text(best.gain.estimate)} times as fast ({best.gain.interval_text}), not proven"
+        )
     if best.gain.estimate <= 1:
         return "nothing better than your config so far"
     return f"the best so far is {ratio_text(best.gain.estimate)} times as fast as yours ({best.gain.interval_text}), not proven"
