@@ -47,6 +47,13 @@ def test_tune_takes_a_history_and_others_remember_it(run: Run, study: FakeStudy)
     assert again.code == 0, "the same study, whatever names its history"
 
 
+def test_a_history_that_cannot_be_used_is_not_remembered(run: Run, tuned: FakeStudy) -> None:
+    ran = run("tune", "study.toml", "--quiet", "--history", "study.toml/x.db")
+    assert ran.code == 2
+    assert ran.err.startswith("error: cannot make the directory of the history: ")
+    assert "times as fast as yours" in run("report", "fake").out
+
+
 def test_a_password_of_a_history_is_not_remembered(tmp_path: Path) -> None:
     from trimtab.study import remember_file
 

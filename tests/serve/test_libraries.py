@@ -24,6 +24,14 @@ def test_a_missing_one_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         plugins.require_extra("trimtab serve", "serve", "starlette", "uvicorn")
 
 
+@pytest.mark.parametrize("url", ["http://host:port", "http://host:99999", "http://", "https://[::1", "ftp://host"])
+def test_what_is_no_url_is_said_before_anything_is_asked(url: str) -> None:
+    from trimtab.client import Server, ServerError
+
+    with pytest.raises(ServerError, match="is not a URL"):
+        Server(url)
+
+
 def test_the_client_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 

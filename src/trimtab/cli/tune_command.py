@@ -42,10 +42,12 @@ def command(
     file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     from rich.console import Console
 
-    from trimtab.history import read_history_at
+    from trimtab.history import open_history_at, read_history_at
     from trimtab.report import Progress, print_report, write_html
     from trimtab.study import remember_file, tune
 
+    if history_url is not None:
+        open_history_at(history_url, state_dir).close()  # one that cannot be used must not be remembered
     remember_file(state_dir, file.study.name, study_file, history=history_url)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:

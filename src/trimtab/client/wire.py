@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from trimtab.errors import UsageError
 
@@ -70,7 +71,7 @@ class Place:
             ServerError: a URL that is none.
         """
         url = (url or os.environ.get("TRIMTAB_SERVER") or "http://127.0.0.1:1979").rstrip("/")
-        if not url.startswith(("http://", "https://")):
+        if not _is_url(url):
             raise ServerError(f"server={url!r} is not a URL", hint="write it as http://127.0.0.1:1979")
         if token is None:
             token = os.environ.get("TRIMTAB_TOKEN") or _of_file()
@@ -139,6 +140,15 @@ def pauses(patience_s: float) -> list[float]:
         found.append(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_S)
     return found
+
+
+def _is_url(text: str) -> bool:
+    """Whether it names a host, and a port that there may be, where it names one."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def no_httpx() -> ServerError:

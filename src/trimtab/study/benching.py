@@ -62,7 +62,7 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
     for given, text in texts.items():
         name = _meant(stage, given)
         if name not in stage.states:
-            raise UsageError(f"unknown knob {name!r}", hint="see `trimtab knobs`")
+            raise UsageError(f"unknown knob {given!r}", hint="see `trimtab knobs`")
         if name not in stage.space.knobs:
             reason = stage.states[name].lock_reason or "it is not among the study's knobs"
             raise UsageError(
