@@ -7,6 +7,8 @@ are in test_ablate.py.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -39,9 +41,11 @@ class Machine:
     trials: list[Any] = field(default_factory=list)
     track: BaselineTrack = field(default_factory=BaselineTrack)
     mean_cost_s: float = 10.0
+    pair_run_cost_s: float = 10.0
     may_go_on: bool = True
     is_either_enough: bool = False
     saturation: float = 0.5
+    is_spoiled: Callable[[Config, Role], bool] = lambda config, role: False
 
     @property
     def spent_s(self) -> float:
@@ -74,8 +78,12 @@ class Machine:
         loss = -math.log(value / self.track.at(self.spent_s)[0])
         self.trials.append(
             SimpleNamespace(number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss, excess=0.0,
-                            loss_se=self.noise, started_at="", measurement=SimpleNamespace(value=value), is_feasible=True)
+                            loss_se=self.noise, started_at=0.0, cost_s={}, is_feasible=True,
+                            measurement=SimpleNamespace(value=value))
         )  # fmt: skip
+        if self.is_spoiled(config, role):
+            spoiled = {"status": Status.INFRASTRUCTURE, "measurement": None, "loss": None, "is_feasible": False}
+            vars(self.trials[-1]).update(spoiled, reason="the disk is full")
         return self.trials[-1]
 
 
@@ -121,6 +129,7 @@ def ablated(
         objective=ValueItself(),
         budget=Budget(trials=n_search),
         proof=ProofOptions(),
+        windows_s=(5.0, 5.0),
     )
     scorer: Any = machine
     ablation = start_ablation(task, scorer, winner)
@@ -262,6 +271,7 @@ def _shared_budget(seed: int, least_a: float) -> tuple[Case, Purse]:
         objective=ValueItself(),
         budget=Budget(trials=20),
         proof=ProofOptions(),
+        windows_s=(5.0, 5.0),
     )
     for _ in range(3):
         machine.measure(task.baseline, Role.BASELINE)
@@ -306,3 +316,20 @@ def test_the_worth_of_a_line_that_gave_way_is_not_that_of_its_old_value() -> Non
     assert case.ablation.current["a"] == pytest.approx(0.6)
     worth = scorer.run(measure_worth(task, scorer, case.ablation, Purse(task, scorer, seconds=0, runs=0)))
     assert worth["a"].without is None
+
+
+def test_a_run_that_the_machine_spoils_says_nothing_of_its_settings() -> None:
+    """The others are tried all the same, and no line counts as needed for it."""
+    case = ablated(3, 6, [0.3, 0.3], 0.02, n_search=40, runs=60)
+    one, other = sorted(case.machine.effects)
+    case.machine.is_spoiled = lambda config, role: role is Role.ABLATION and not config[one]
+    scorer: Any = case.machine
+    again = start_ablation(case.task, scorer, case.ablation.full)
+    scorer.run(ablate(case.task, scorer, again, Purse(case.task, scorer, seconds=0, runs=80)))
+    assert again.end == "finished"
+    assert (again.kept[one], again.kept[other]) == ("not_measured", "proven")
+    assert re.fullmatch(
+        r"a run could not be measured: trial \d+ ended as infrastructure: the disk is full", again.reasons[one]
+    )
+    worth = scorer.run(measure_worth(case.task, scorer, again, Purse(case.task, scorer, seconds=0, runs=80)))
+    assert worth[one].reason.endswith("the disk is full")

@@ -37,7 +37,7 @@ class Machine:
         self.rng, self.trials, self.thinning = np.random.default_rng(seed), list[Any](), list[Config]()
         self.track, self.mean_cost_s, self.noise_sd, self.best_run = BaselineTrack(), COST_S, 0.01, None
         self.refused, self.refused_at_s, self.level, self.in_question = list[Config](), 0.0, 0.95, self.trials
-        self.par = 0.0
+        self.par, self.pair_run_cost_s = 0.0, COST_S
 
     @property
     def spent_s(self) -> float:

@@ -18,7 +18,8 @@ from trimtab.flow.reserve import (
     refine_runs,
     runs_before_proof,
 )
-from trimtab.records import Status
+from trimtab.flow.score import Scorer
+from trimtab.records import Role, Status
 from trimtab.space import Config
 
 FOUND, BEST = Config({"cache": 128}), Config({"cache": 512})
@@ -33,6 +34,7 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
         best_run=runs[0],
         noise_sd=noise_sd,
         mean_cost_s=COST_S,
+        pair_run_cost_s=COST_S,
         refused=[],
         refused_at_s=0.0,
         level=0.95,
@@ -121,3 +123,34 @@ def test_the_runs_before_the_proof_are_what_the_budget_has_beside_it() -> None:
     scorer.spent_s = 600.0
     assert runs_before_proof(HALF_AN_HOUR, scorer, BEST) == 100 - 6
     assert runs_before_proof(task(Budget(trials=10)), scorer, BEST) == math.inf
+
+
+def measured(role: Role, window_s: float, n: int = 1) -> list[Any]:
+    """Trials that cost 5 s beside their windows."""
+    return [
+        SimpleNamespace(
+            role=role, config=FOUND, status=Status.OK, is_feasible=False, loss=None, cost_s={"all": window_s + 5.0},
+            measurement=SimpleNamespace(window_s=(3.0, 3.0 + window_s)),
+        )
+        for _ in range(n)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("windows_s", "trials", "cost_s"),
+    [
+        ((10.0, 20.0), measured(Role.BASELINE, 12.0, 3), 25.0),  # by the plan
+        ((10.0, 10.0), measured(Role.BASELINE, 10.0, 3), 15.0),
+        ((10.0, 20.0), [*measured(Role.SEARCH, 12.0, 9), *measured(Role.ABLATION, 18.0)], 23.0),  # by what was measured
+        ((10.0, 20.0), measured(Role.BASELINE, 2.0, 3), 7.0),  # a program that takes 2 s, whatever the plan says
+        (None, measured(Role.BASELINE, 12.0, 3), 17.0),
+        ((10.0, 20.0), [], 0.0),
+    ],
+)
+def test_the_runs_of_a_proof_cost_what_their_longer_windows_take(
+    windows_s: tuple[float, float] | None, trials: list[Any], cost_s: float
+) -> None:
+    of_study: Any = SimpleNamespace(windows_s=windows_s, budget=Budget(seconds=1800))
+    scorer = Scorer(of_study)
+    scorer.trials += trials
+    assert scorer.pair_run_cost_s == pytest.approx(cost_s)

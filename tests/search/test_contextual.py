@@ -199,3 +199,14 @@ def test_other_acquisition_and_kernel_work(options: dict[str, object]) -> None:
     best = searcher.best()
     assert best is not None
     assert loss(best.config, READS) < 0.25
+
+
+def test_a_new_workload_after_a_failure() -> None:
+    """It is one more feature for the model of what works, too."""
+    searcher = fresh(1)
+    driven(searcher, READS, 8, 0)
+    searcher.tell(crash(Config(dict.fromkeys("abcde", 100)), 8))
+    searcher.ask()
+    for name in ("writes", "scans", "mixed"):
+        searcher.context = Context(name, 8)
+        searcher.ask()

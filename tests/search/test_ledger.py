@@ -141,3 +141,53 @@ def test_inactive_knobs_do_not_make_configs_different() -> None:
     ledger.tell(trial(Config({"switch": False, "depth": 5}), 0, 1.0))
     ledger.tell(trial(Config({"switch": False, "depth": 9}), 1, 2.0))
     assert [evidence.loss for evidence in ledger] == [1.5]
+
+
+class TestABaselineThatMissesAConstraint:
+    """Loss and what is missed count together, until a config meets all constraints."""
+
+    @pytest.fixture
+    def near(self) -> Ledger:
+        ledger = Ledger(SPACE, SPACE.default(), nears_constraints=True)
+        ledger.tell(trial(SPACE.default(), 0, 0.0, excess=0.5))
+        ledger.tell(trial(HERE, 1, 0.1, excess=0.2))
+        ledger.tell(trial(THERE, 2, -0.3, excess=0.8))
+        return ledger
+
+    def test_a_config_that_misses_it_by_less_is_better(self, near: Ledger) -> None:
+        assert near.allowed == 0.5
+        seen = {e.config: (pytest.approx(e.loss), e.is_acceptable) for e in near}
+        assert seen == {SPACE.default(): (0.5, True), HERE: (0.3, True), THERE: (0.5, False)}
+        best = near.best()
+        assert best is not None
+        assert best.config == HERE
+
+    def test_as_soon_as_one_meets_it_only_such_configs_are_acceptable(self, near: Ledger) -> None:
+        meets = Config({"a": 5, "b": 6})
+        evidence = near.tell(trial(meets, 3, 0.4))
+        assert near.allowed == 0.0
+        assert evidence is near.best() is near.get(meets)
+        assert [e.loss for e in near] == [0.0, 0.1, -0.3, 0.4]
+        assert [e.is_acceptable for e in near] == [False, False, False, True]
+
+    def test_what_only_seemed_to_meet_it_does_not_count(self, near: Ledger) -> None:
+        allowed = []
+        for number, excess in enumerate((0.0, 0.0, 0.1), start=3):
+            near.tell(trial(HERE, number, 0.1, excess=excess))
+            allowed.append(near.allowed)
+        assert allowed == [0.5, 0.0, 0.5]
+
+    def test_crashes_and_what_cannot_be_counted_stay_failures(self, near: Ledger) -> None:
+        evidence = near.tell(crash(Config({"a": 7, "b": 7}), 3))
+        unbounded = near.tell(trial(Config({"a": 8, "b": 8}), 4, -1.0, excess=math.inf))
+        assert evidence is not None
+        assert unbounded is not None
+        assert not evidence.is_acceptable
+        assert not unbounded.is_acceptable
+        assert not unbounded.measured
+
+    def test_other_ledgers_do_not_see_it_so(self) -> None:
+        ledger = Ledger(SPACE, SPACE.default())
+        ledger.tell(trial(SPACE.default(), 0, 0.0, excess=0.5))
+        assert ledger.allowed == 0.0
+        assert ledger.best() is None

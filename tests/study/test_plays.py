@@ -214,3 +214,11 @@ def test_a_budget_too_small_for_a_baseline_is_refused_before_anything_runs(fake:
         "give it more time (a hundred runs are better than ten), or shorten [measure] window='5s'"
     )
     assert "snapshot" not in fake.target.calls
+
+
+def test_a_play_that_sets_what_another_has_set_is_not_measured_again(fake: FakeStudy) -> None:
+    _planted(fake, _BAD, Play(name="workers_by_clients", settings={"workers": 16}, reason="One for each.", worth=0.1))
+    record, trials = fake.tune()
+    assert sum(trial.role is Role.PLAY for trial in trials) == 1
+    assert record.verdict.plays is not None
+    assert record.verdict.plays.left_out["workers_by_clients"] == "it sets here what the play many_workers sets"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -38,8 +39,7 @@ class TestAPromise:
         assert record.verdict.result == "better"
         (row,) = [row for row in record.verdict.conditions if row.name == "constraints"]
         assert row.is_met
-        assert row.text.startswith("latency_p99 <= 3 ms: 4")
-        assert row.text.endswith(" after")
+        assert re.match(r"latency_p99 <= 3 ms: (4|3\.9)\S* ms before, [12]\S* ms after$", row.text)
 
     def test_counts_on_average_over_the_pairs(self) -> None:
         rule = AcceptanceRule(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from trimtab.errors import UsageError
 from trimtab.flow.prune import PruningSearcher
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus, KnobRank, RankProblem
-from trimtab.records import PrunePlan, Role, Trial
+from trimtab.records import PrunePlan, Role, Status, Trial
 from trimtab.report import render_html, report_text
 from trimtab.search import Searcher, SearchProblem, create
 from trimtab.search.random import RandomSearcher
@@ -349,3 +350,29 @@ def test_the_report_says_what_was_searched_and_what_was_left_out(fake: FakeStudy
     assert f"left out ({len(pruned.left_out)} knob" in text
     assert ", ".join(pruned.left_out) in text
     assert "Left out (" in render_html(record, trials)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_prudent_search_ranks_by_small_steps() -> None:
+    """And by smaller ones after a failure, which crashes here wherever c is high."""
+    space = _space()
+    problem = SearchProblem(space=space, baseline=space.default(), seed=3, budget_trials=80)
+    searcher = PruningSearcher(
+        problem, PrunePlan(want=2, runs=24), partial(create, "random"), patience=20, is_prudent=True
+    )
+    searcher.tell(_trial(space.default(), 0, Role.BASELINE))
+    asked, n_crashed = list[Config](), 0
+    for number in range(1, 25):
+        asked.append(searcher.ask()[0])
+        assert searcher.is_ranking
+        has_crashed = float(asked[-1]["c"]) > 0.6
+        n_crashed += has_crashed
+        found = _trial(asked[-1], number, Role.DESIGN)
+        searcher.tell(replace(found, status=Status.CRASHED, loss=None) if has_crashed else found)
+    moved = [sum(config[name] != 0.0 for name in ORDER) for config in asked[:2]]
+    assert max(moved) <= 4
+    assert max(float(value) for value in asked[0].values()) <= 0.5
+    assert n_crashed <= 3
+    assert len(set(asked)) == 24
+    searcher.ask()
+    assert not searcher.is_ranking

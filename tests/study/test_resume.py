@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.history import open_history_at
-from trimtab.records import Trial
+from trimtab.records import Play, Role, Trial
 from trimtab.study import load_study_file
 from trimtab.study.begin import fingerprints_of
 
@@ -47,3 +47,28 @@ def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(
         record, _ = fake.tune()
     assert record.fingerprint == earlier
     assert fake.tune()[0].id == record.id
+
+
+@pytest.mark.parametrize("budget", ["60 trials", "5 trials"])
+def test_another_budget_loses_no_trial(fake: FakeStudy, budget: str) -> None:
+    """Plays have a share of the budget, and the first configs of a search are fewer where it expects few trials."""
+
+    def stop(trial: Trial) -> None:
+        if trial.number == 7:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.target._plays = tuple(
+        Play(name=f"cache_of_{size}", settings={"cache": size}, reason="It is another size.", worth=0.1)
+        for size in (128, 256, 384, 512, 640)
+    )
+    fake.text = fake.text.replace("12 trials", "6 trials") + '[search]\nplays = "on"\n'
+    fake.listener.on_trial = stop
+    _, before = fake.tune()
+    assert [t.role for t in before] == [Role.BASELINE] * 3 + [Role.PLAY] * 3 + [Role.ADVICE, Role.SEARCH]
+    fake.listener.on_trial = lambda trial: None
+    fake.text = fake.text.replace("6 trials", budget)
+    _, after = fake.tune()
+    assert [(t.number, t.role, t.config) for t in after[:8]] == [(t.number, t.role, t.config) for t in before]
+    assert not [line for line in fake.listener.phases if "do not fit" in line]
+    n_searched = sum(trial.role is Role.SEARCH for trial in after)
+    assert n_searched == 1 if budget == "5 trials" else n_searched >= 20

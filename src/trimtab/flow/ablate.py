@@ -273,6 +273,9 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
         ablation.end = "failed"
         _keep(ablation, group, "not_measured", f"the winner itself failed: {duel.failure}")
         return True
+    if duel.fault and duel.n_pairs < _MIN_PAIRS:
+        verdict, reason = "not_measured", f"a run could not be measured: {duel.fault}"
+        return _keep_one(ablation, group, verdict, reason)
     figures = _figures(duel)
     if duel.failure:
         verdict, reason = "needed", f"without it the config fails: {duel.failure}"
@@ -286,10 +289,14 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
         return _drop(task, ablation, duel, "not_told_apart", figures)
     else:
         verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"
-    if len(group) > 1:
-        return False
-    _keep(ablation, group, verdict, reason)
-    return True
+    return _keep_one(ablation, group, verdict, reason)
+
+
+def _keep_one(ablation: Ablation, group: list[str], verdict: str, reason: str) -> bool:
+    """Keeps what is no group; False when it is one."""
+    if len(group) == 1:
+        _keep(ablation, group, verdict, reason)
+    return len(group) == 1
 
 
 def _figures(duel: Duel) -> str:

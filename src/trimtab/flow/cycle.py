@@ -218,8 +218,9 @@ def _is_over(visit: Visit, n_made: int, seconds: float) -> bool:
 
 def _reserve_s(task: Task, cycle: Cycle, scorer: Scorer) -> float:
     """Seconds to keep for what comes after the search."""
-    runs = len(cycle.contexts) * _RUNS_AFTER + _runs_of_proofs(task, cycle)
-    return min(runs * scorer.mean_cost_s, _PROOF_SHARE * (task.budget.seconds or 0.0))
+    runs_s = len(cycle.contexts) * _RUNS_AFTER * scorer.mean_cost_s
+    proofs_s = _runs_of_proofs(task, cycle) * scorer.pair_run_cost_s
+    return min(runs_s + proofs_s, _PROOF_SHARE * (task.budget.seconds or 0.0))
 
 
 def _task_before_proofs(task: Task, cycle: Cycle, scorer: Scorer, context: Context) -> Task:
@@ -229,8 +230,9 @@ def _task_before_proofs(task: Task, cycle: Cycle, scorer: Scorer, context: Conte
     if task.budget.seconds is None:
         return own
     n_later = len(cycle.contexts) - 1 - cycle.contexts.index(context)
-    runs = n_later * _RUNS_AFTER + _runs_of_proofs(task, cycle) - 2 * task.proof.min_pairs
-    left_s = max(1.0, task.budget.seconds - runs * scorer.mean_cost_s)
+    n_of_proofs = _runs_of_proofs(task, cycle) - 2 * task.proof.min_pairs
+    kept_s = n_later * _RUNS_AFTER * scorer.mean_cost_s + n_of_proofs * scorer.pair_run_cost_s
+    left_s = max(1.0, task.budget.seconds - kept_s)
     return replace(own, budget=replace(task.budget, seconds=left_s))
 
 

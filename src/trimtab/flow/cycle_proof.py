@@ -68,7 +68,7 @@ def prove_cycle(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[
         proofs = yield from _proofs_of_shared(task, cycle, scorer, shared)
         found = {(place, shared): proof for place, proof in enumerate(proofs)}
     for place, own in enumerate(best):
-        if own is None or (place, own) in found or not scorer.has_room(2 * task.proof.min_pairs):
+        if own is None or (place, own) in found or not scorer.has_room_for_pairs(2 * task.proof.min_pairs):
             continue
         scorer.say(f"context {cycle.names[place]}: proving its best config in alternating pairs")
         found[place, own] = yield from _proof_of_own(task, scorer, cycle.contexts[place], own)
@@ -88,7 +88,9 @@ def _shared(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Conf
     for config in candidates[:_MOST_SHARED]:
         for context in cycle.contexts:
             part = scorer.part(context)
-            if math.isinf(mean_loss(part.trials, config)) and scorer.has_room(2 * task.proof.min_pairs * len(best)):
+            if math.isinf(mean_loss(part.trials, config)) and scorer.has_room_for_pairs(
+                2 * task.proof.min_pairs * len(best)
+            ):
                 yield from under(context, believable(config, Role.REPEAT))
         means[config] = sum(cycle.share(c) * mean_loss(scorer.part(c).trials, config) for c in cycle.contexts)
     chosen = min(candidates[:_MOST_SHARED], key=lambda config: means[config], default=None)
@@ -117,7 +119,7 @@ def _proofs_of_shared(task: Task, cycle: Cycle, scorer: ContextScorer, config: C
                 return proofs
         if (
             n_pairs >= tasks[0].proof.max_pairs
-            or not scorer.has_room(2 * len(tasks))
+            or not scorer.has_room_for_pairs(2 * len(tasks))
             or _is_decided(task, cycle, proofs)
         ):
             return proofs

@@ -49,11 +49,16 @@ class _Progress:
 
     best: float = math.inf
     since: int = 0
+    is_met: bool = False
 
-    def take(self, trial: Trial) -> None:
+    def take(self, trial: Trial, *, nears: bool = False) -> None:
+        """`nears`: while no trial meets the constraints of the objective, one that misses them by less is progress, too."""
         self.since += 1
-        if trial.is_feasible and trial.loss is not None and trial.loss < self.best - IMPROVEMENT:
-            self.best, self.since = trial.loss, 0
+        if trial.loss is None or not (trial.is_feasible or (nears and not self.is_met)):
+            return
+        loss = trial.loss + trial.excess
+        if loss < self.best - IMPROVEMENT or (trial.is_feasible and nears and not self.is_met):
+            self.best, self.since, self.is_met = loss, 0, trial.is_feasible
 
 
 def expected_trials(task: Task, scorer: Scorer) -> int | None:
@@ -149,7 +154,7 @@ class _Search:
         self._progress = _Progress()
         for trial in self._scorer.trials:
             if trial.role in (Role.SEARCH, Role.ADVICE, Role.DESIGN):
-                self._progress.take(trial)
+                self._progress.take(trial, nears=self._scorer.par == math.inf)
         if self._renewed is not None:
             self._begin(self._renewed())
         self._n_invalidated = self._scorer.n_invalidated
@@ -181,12 +186,14 @@ class _Search:
             config=config,
             role=role,
             effort=searcher.effort if isinstance(searcher, PassesSearcher) else Effort.QUICK,
-            # A ranking needs to know how bad a bad config is.
-            early_stop=None if role is Role.DESIGN else early_stop(self._task, self._scorer),
+            # A ranking needs to know how bad a bad config is, but not at the cost of users.
+            early_stop=early_stop(self._task, self._scorer)
+            if role is not Role.DESIGN or self._task.is_prudent
+            else None,
             searcher=self._task.search.searcher,
         )
         self._steady.tell(trial)
-        self._progress.take(trial)
+        self._progress.take(trial, nears=self._scorer.par == math.inf)
         if isinstance(searcher, PruningSearcher | PassesSearcher):
             is_new = _said(searcher, self._scorer) or searcher.is_ranking
             self._progress.since = 0 if is_new else self._progress.since

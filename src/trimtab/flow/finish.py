@@ -219,7 +219,7 @@ def _lacks(task: Task, config: Config, other: Config, name: str) -> bool:
 
 
 def _has_time_for_proof(task: Task, scorer: Scorer, n_pairs: int) -> bool:
-    return scorer.has_room(proof_runs(task, n_pairs))
+    return scorer.has_room_for_pairs(proof_runs(task, n_pairs))
 
 
 def _ablated(task: Task, scorer: Scorer, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
@@ -249,7 +249,7 @@ def _proved(
     prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, free=free, n_before=n_before)
     yield from prover.run(lambda: prover.is_decided)
     n_shared = sum(duel.n_pairs for duel in shared)
-    allowance.spend(n_shared * scorer.mean_cost_s, n_shared)
+    allowance.spend(n_shared * scorer.pair_run_cost_s, n_shared)
     return prover
 
 

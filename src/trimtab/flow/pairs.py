@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.score import BASELINE_ROLES, Scorer
@@ -17,13 +18,16 @@ from trimtab.measure import Interval, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
-__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "noise_pool"]
+__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "noise_pool"]
 
 _MAX_INVALID_TRIALS = 2
 """Times that a trial which was nobody's fault (a busy load generator) is made again."""
 
 _MAX_BORROWED = 12.0
 """Degrees of freedom that a duel borrows at most: its own pairs shall still count should its noise be another."""
+
+_BREAK_S = 60.0
+"""Seconds between two runs from which on the study was stopped in between; or as long as the run itself, if that is more."""
 
 _LEAST_NOISE = 0.001
 """Relative standard deviation of one run; below it a few equal runs are luck and not certainty."""
@@ -38,7 +42,8 @@ class Duel:
         logs: log of how many times better the reference was, per pair.
         sequence: of the same pairs; its `ratio` is how many times better the reference is.
         failure: why the challenger gave no value, "" when it did.
-        is_void: the reference itself could not be measured, so nothing is known.
+        is_void: the reference itself failed, so nothing is known.
+        fault: why a run could not be measured, through no fault of its config; "" while all could.
     """
 
     reference: Config
@@ -47,6 +52,7 @@ class Duel:
     logs: list[float] = field(default_factory=list)
     failure: str = ""
     is_void: bool = False
+    fault: str = ""
 
     @property
     def n_pairs(self) -> int:
@@ -90,7 +96,7 @@ class Purse:
         scorer = self._scorer
         if self._budget_s is None:
             return self._end_n - len(scorer.trials)
-        cost = max(scorer.mean_cost_s, 1e-9)
+        cost = max(scorer.pair_run_cost_s, 1e-9)
         left_s = min(self._end_s, self._budget_s - self._keep * cost) - scorer.spent_s
         return math.floor(left_s / cost)
 
@@ -112,15 +118,46 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
 
 def believable(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[Trial]:
     """A trial, made again a few times when a fault that was not the config's made it worthless; the baseline's never is."""
-    trial = yield Ask(config=config, role=role, effort=effort)
+    return (yield from _attempts(config, role, effort))[-1]
+
+
+def _attempts(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[list[Trial]]:
+    """The runs of `believable`; the last one counts."""
+    trials = [(yield Ask(config=config, role=role, effort=effort))]
     for _ in range(_MAX_INVALID_TRIALS):
-        is_worthless = trial.status is Status.INFRASTRUCTURE or (
-            role in BASELINE_ROLES and trial.status is not Status.OK
+        is_worthless = trials[-1].status is Status.INFRASTRUCTURE or (
+            role in BASELINE_ROLES and trials[-1].status is not Status.OK
         )
         if not is_worthless:
             break
-        trial = yield Ask(config=config, role=role, effort=effort)
-    return trial
+        trials.append((yield Ask(config=config, role=role, effort=effort)))
+    return trials
+
+
+def in_one_go(task: Task, runs: Sequence[tuple[Config, Role]], ends: Callable[[Trial], bool]) -> Steps[list[Trial]]:
+    """The runs of a block, one after the other, up to the first that `ends` it.
+
+    Where the study was stopped in between and went on later, all are made again, once: a block compares what one and the same
+    time has shown. A session's client may take its time, so there it is not looked at.
+    """
+    trials: list[Trial] = []
+    for _ in range(1 if task.windows_s is None else 2):
+        trials.clear()
+        made: list[Trial] = []
+        for config, role in runs:
+            made += yield from _attempts(config, role)
+            trials.append(made[-1])
+            if ends(made[-1]):
+                return trials
+        if not any(_is_far(before, after) for before, after in pairwise(made)):
+            break
+    return trials
+
+
+def _is_far(before: Trial, after: Trial) -> bool:
+    """Whether `after` did not follow at once."""
+    cost_s = sum(before.cost_s.values())
+    return after.started_at - (before.started_at + cost_s) > max(_BREAK_S, cost_s)
 
 
 def _failure(task: Task, trial: Trial) -> str:
@@ -147,8 +184,8 @@ def fight(
         if duel.n_pairs % 2:
             sides.reverse()
         values: dict[Config, float] = {}
-        for config in sides:
-            trial = yield from believable(config, Role.ABLATION)
+        runs = [(config, Role.ABLATION) for config in sides]
+        for trial in (yield from in_one_go(task, runs, lambda trial: bool(_failure(task, trial)))):
             if not _take(task, duel, trial, values):
                 return
         duel.add(values[duel.reference], values[duel.challenger], task.objective.is_maximised)
@@ -158,12 +195,19 @@ def _take(task: Task, duel: Duel, trial: Trial, values: dict[Config, float]) -> 
     """Notes the value of `trial`; False when the duel ends with it."""
     failure = _failure(task, trial)
     if failure:
-        duel.is_void = trial.config == duel.reference or trial.status is Status.INFRASTRUCTURE
-        duel.failure = failure
+        _note(duel, trial, failure)
         return False
     if trial.measurement is not None:
         values[trial.config] = task.objective.value(trial.measurement).estimate
     return True
+
+
+def _note(duel: Duel, trial: Trial, failure: str) -> None:
+    """That `trial` gave no value."""
+    if trial.status is Status.INFRASTRUCTURE:
+        duel.fault = failure
+    else:
+        duel.failure, duel.is_void = failure, duel.is_void or trial.config == duel.reference
 
 
 def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Steps[None]:
@@ -173,14 +217,15 @@ def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Step
     values: dict[Config, float] = {}
     runs = [(reference, role), *((duel.challenger, Role.ABLATION) for duel in duels)]
     by_challenger = {duel.challenger: duel for duel in duels}
-    for config, run_role in runs[::-1] if is_reversed else runs:
-        trial = yield from believable(config, run_role)
+    runs = runs[::-1] if is_reversed else runs
+    trials = yield from in_one_go(task, runs, lambda trial: False)
+    for (config, _), trial in zip(runs, trials, strict=True):
         failure = _failure(task, trial)
         if not failure and trial.measurement is not None:
             values[config] = task.objective.value(trial.measurement).estimate
         for duel in duels if config == reference else [by_challenger[config]]:
-            duel.failure = failure or duel.failure
-            duel.is_void = duel.is_void or bool(failure and config == reference)
+            if failure:
+                _note(duel, trial, failure)
     for duel in duels:
         if reference in values and duel.challenger in values:
             duel.add(values[reference], values[duel.challenger], task.objective.is_maximised)

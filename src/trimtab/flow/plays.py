@@ -95,6 +95,7 @@ class PlayPhase:
         together: names of the plays of which several are tried in each run; empty: each by itself.
         untried: those of `left_out` for which there was no run.
         are_together: whether several were in each run.
+        n_recorded: runs that a study which is resumed has made already.
     """
 
     plan: tuple[Play, ...] = ()
@@ -103,9 +104,10 @@ class PlayPhase:
     together: tuple[str, ...] = ()
     untried: set[str] = field(default_factory=set)
     are_together: bool = False
+    n_recorded: int = 0
 
     def run(self, task: Task, scorer: Scorer) -> Steps[None]:
-        """Measures the plays, as many as their share of the budget allows."""
+        """Measures the plays, as many as their share of the budget of `task`, and of the study's own, allows."""
         for play in self.plan:  # of a run that was interrupted
             self.left_out.pop(play.name, None)
         held, rest = task.baseline, list(self.plan)
@@ -136,6 +138,10 @@ class PlayPhase:
         self.left_out.pop(play.name, None)
         if config is None:
             self.left_out[play.name] = note
+            return held
+        same = next((each.play.name for each in self.tried if each.config == config), None)
+        if same is not None:
+            self.left_out[play.name] = f"it sets here what the play {same} sets"
             return held
         yield from self._baseline(task, scorer)
         scorer.say(f"trying the play {play.name}{_AS_FAR if note else ''}: {play.reason}")
@@ -203,8 +209,12 @@ class PlayPhase:
             )  # fmt: skip
 
     def _has_budget(self, task: Task, scorer: Scorer, n_more: int = 0) -> bool:
-        is_wanted = scorer.may_go_on and not scorer.enough
-        return is_wanted and _has_budget(task, scorer, n_tried=len(self.tried) + n_more)
+        if scorer.enough:
+            return False
+        n_tried = len(self.tried) + n_more
+        # What is on record costs nothing any more, whatever the budget is now.
+        has_room = scorer.may_go_on and _has_budget(scorer.task, scorer, n_tried=n_tried)
+        return (n_tried < self.n_recorded or has_room) and _has_budget(task, scorer, n_tried=n_tried)
 
     def _baseline(self, task: Task, scorer: Scorer, n_more: int = 0) -> Steps[None]:
         """Once more, when it is due."""
@@ -246,8 +256,7 @@ def _hidden(task: Task, scorer: Scorer, plan: Sequence[Play]) -> tuple[str, ...]
     """Names of the plays to be tried several at a time, as many as there are runs: where the noise of one run hides what one of
     them may bring, and there are runs to separate them. A search that is to be prudent changes less at once."""
     n_runs = math.floor(_affordable_runs(task, scorer))
-    is_prudent = task.search.options.get("temper") == "prudent" or task.regression_budget_s > 0
-    if is_prudent or n_runs < _FEWEST or scorer.noise_sd <= _HIDDEN:
+    if task.is_prudent or n_runs < _FEWEST or scorer.noise_sd <= _HIDDEN:
         return ()
     return tuple(play.name for play in plan if play.name != WITHIN)[:n_runs]
 

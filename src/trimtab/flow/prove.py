@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import mean_loss
-from trimtab.flow.pairs import Duel, Purse, believable
+from trimtab.flow.pairs import Duel, Purse, in_one_go
 from trimtab.flow.reserve import pairs_needed
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -144,7 +144,7 @@ class Prover:
         after it for which the budget has no room as a whole."""
         table, test = self._task.proof, self._pairs.test
         while not is_done() and len(test) < table.max_pairs:
-            if len(test) >= table.min_pairs and not self._scorer.has_room(len(self._arms)):
+            if len(test) >= table.min_pairs and not self._scorer.has_room_for_pairs(len(self._arms)):
                 return
             yield from self._block(self._open_duels())
 
@@ -159,13 +159,14 @@ class Prover:
         runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]
         samples: dict[Config, Sample] = {}
         failures: dict[Config, str] = {}
-        for role, config in runs if len(self._pairs.test) % 2 == 0 else runs[::-1]:
-            trial = yield from believable(config, role)
+        runs = runs if len(self._pairs.test) % 2 == 0 else runs[::-1]
+        trials = yield from in_one_go(self._task, [(config, role) for role, config in runs], _ends_proof)
+        for (role, config), trial in zip(runs, trials, strict=False):
             if trial.status is Status.OK and trial.measurement is not None:
                 samples[config] = Sample.of(trial, self._task.objective)
                 continue
             failures[config] = _failure(trial)
-            if role in (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE):
+            if _ends_proof(trial):
                 self._failure, self._is_void = failures[config], role is Role.PROOF_BASELINE
                 return
         baseline, candidate = samples[self._task.baseline], samples[self._candidate]
@@ -220,7 +221,7 @@ def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
         return True
     lead = mean_loss(scorer.trials, task.advice) - mean_loss(scorer.trials, candidate)
     # A third run in each block must not take from the proof the pairs that it needs.
-    has_time = scorer.has_room(3 * pairs_needed(task, scorer, candidate))
+    has_time = scorer.has_room_for_pairs(3 * pairs_needed(task, scorer, candidate))
     return has_time and lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
 
 
@@ -251,6 +252,12 @@ def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> Acceptance
 
 def _is_unsafe(task: Task, name: str) -> bool:
     return str(task.space.knobs[name].safety) != "performance"
+
+
+def _ends_proof(trial: Trial) -> bool:
+    """Whether nothing can be compared any more: the baseline or the candidate gave no value."""
+    has_value = trial.status is Status.OK and trial.measurement is not None
+    return trial.role in (Role.PROOF_BASELINE, Role.PROOF_CANDIDATE) and not has_value
 
 
 def _failure(trial: Trial) -> str:

@@ -1,9 +1,9 @@
 """Pruning in two levels: rank the knobs with a share of the budget, then tune only the first of them, and more while it pays.
 
 The first level measures the advice and a Latin hypercube over all knobs (Kanellis et al., "Too many knobs to tune?", HotStorage
-2020), or checks ranks that another study found. The second runs the study's searcher over the first k knobs, all others held
-at the baseline; where the gain stalls, knobs are added, k, 2k, 4k, ... (Van Aken et al., OtterTune, SIGMOD 2017, section 5.2),
-until an addition has brought nothing.
+2020), or checks ranks that another study found; a prudent one stays near what works. The second runs the study's searcher over
+the first k knobs, all others held at the baseline; where the gain stalls, knobs are added, k, 2k, 4k, ... (Van Aken et al.,
+OtterTune, SIGMOD 2017, section 5.2), until an addition has brought nothing.
 
 All of it is a function of the plan and of the trials told, so a study resumes by replay as without pruning. The plan is kept
 with the study, because the budget and the other study may change in between.
@@ -12,7 +12,6 @@ with the study, because the budget and the other study may change in between.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -21,6 +20,8 @@ from trimtab.errors import InternalError, UsageError
 from trimtab.importance import Consensus, RankProblem, check_ranks, make_design, rank_knobs
 from trimtab.records import PruneLevel, PrunePlan, PruneSummary, Role, Status, Trial
 from trimtab.search import Ledger, Searcher, SearchProblem
+from trimtab.search.auto import TEMPERS
+from trimtab.search.design import Design, InteriorDesign, ListedDesign
 from trimtab.search.narrowed import NarrowedSearcher
 from trimtab.space import Config
 from trimtab.units import counted
@@ -56,6 +57,7 @@ class PruningSearcher:
         plan: of the pruning.
         make: the study's searcher for a problem over fewer knobs.
         patience: of the study: trials without an improvement after which the whole search ends.
+        is_prudent: whether the first level changes few knobs at once, and in small steps, as a prudent search does.
 
     Attributes:
         tuned: knobs that the second level searches now; empty before it has begun.
@@ -64,13 +66,15 @@ class PruningSearcher:
     """
 
     def __init__(
-        self, problem: SearchProblem, plan: PrunePlan, make: Callable[[SearchProblem], Searcher], *, patience: int
-    ) -> None:
+        self, problem: SearchProblem, plan: PrunePlan, make: Callable[[SearchProblem], Searcher], *, patience: int,
+        is_prudent: bool = False,
+    ) -> None:  # fmt: skip
         self._problem, self._plan, self._make, self._patience = problem, plan, make, patience
         self._carried = plan.carried
         self._held = problem.space.repair(problem.space.canonical(problem.baseline))
         self._ledger = Ledger(problem.space, self._held)
-        self._first = deque(self._first_level())
+        self._first, self._n_first = self._first_level(is_prudent)
+        self._n_first_asked = 0
         self._trials: list[Trial] = []
         self._inner: NarrowedSearcher | None = None
         self._news: list[str] = []
@@ -84,18 +88,34 @@ class PruningSearcher:
         self.order: tuple[str, ...] = ()
         self.is_ranking = False
 
-    def _first_level(self) -> list[Config]:
-        space, n = self._problem.space, self._plan.runs
+    def _first_level(self, is_prudent: bool) -> tuple[Design, int]:
+        """The design by which the knobs are ranked, and its runs."""
+        problem, n = self._problem, self._plan.runs
+        space = problem.space
         if not n or space.size() <= n:
-            return []
-        advice = [space.repair(space.canonical(config)) for config in self._problem.advice]
-        design = make_design("lhs", space, self._problem.baseline, n, self._problem.seed).configs
-        return list(dict.fromkeys([*advice, *design]))[:n]
+            return ListedDesign(space, ()), 0
+        if is_prudent:
+            temper = TEMPERS["prudent"]
+            return InteriorDesign(space, n, problem.seed, self._held, None, step=temper.step, share=temper.share), n
+        advice = [space.repair(space.canonical(config)) for config in problem.advice]
+        design = make_design("lhs", space, problem.baseline, n, problem.seed).configs
+        configs = list(dict.fromkeys([*advice, *design]))[:n]
+        return ListedDesign(space, configs), len(configs)
+
+    def _next_of_first_level(self) -> Config | None:
+        """None when the first level is done."""
+        if self._inner is not None or self._n_first_asked >= self._n_first:
+            return None
+        config = self._first.next(self._ledger)
+        self._n_first_asked = self._n_first if config is None else self._n_first_asked + 1
+        if config is not None:
+            self._ledger.pending[config] += 1
+        return config
 
     @property
     def _is_check_due(self) -> bool:
-        n_left = max(0, self._plan.runs - max(_LEAST_CHECK, self._plan.runs // 2))
-        return bool(self._carried) and self._inner is None and len(self._first) <= n_left
+        n_least = min(self._n_first, max(_LEAST_CHECK, self._plan.runs // 2))
+        return bool(self._carried) and self._inner is None and self._n_first_asked >= n_least
 
     @property
     def is_exhausted(self) -> bool:
@@ -132,9 +152,12 @@ class PruningSearcher:
         self._n_asked += 1
         if self._is_check_due:
             self._check_carried()
-        self.is_ranking = bool(self._first)
-        if self._first:
-            return self._first.popleft()
+        first = self._next_of_first_level()
+        if first is None and self._inner is None and self._carried:
+            self._check_carried()
+        self.is_ranking = first is not None
+        if first is not None:
+            return first
         if self._inner is None:
             self._begin(*self._ranked())
         elif self._may_widen and self._is_stalled():
@@ -148,8 +171,11 @@ class PruningSearcher:
         """Learns from `trial`; the searcher of the second level sees it through the knobs that it tunes."""
         if self._ledger.tell(trial) is not None:
             self._learn(trial)
-        elif trial.status is Status.INFRASTRUCTURE and self._inner is not None:
-            self._inner.tell(trial)
+        elif trial.status is Status.INFRASTRUCTURE:
+            if self._inner is not None:
+                self._inner.tell(trial)
+            elif (config := self._ledger.own(trial.config)) is not None:
+                self._ledger.pending[config] += 1  # a run that is lost is not made again: others rank as well
 
     def _learn(self, trial: Trial) -> None:
         self._trials.append(trial)
@@ -219,7 +245,6 @@ class PruningSearcher:
 
     def _begin(self, order: tuple[str, ...], n: int) -> None:
         self.order = order
-        self._first.clear()
         self._open_level(max(1, n))
         if self._may_widen:
             self._news.append(f"tuning {len(self.tuned)} of {len(order)} knobs: {_listed(self.tuned)}")

@@ -235,7 +235,7 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
     seconds, runs = ablation_allowance(task)
     if task.budget.seconds is not None:
         # The proof comes first: the ablation gets what it leaves.
-        runs = int(min(seconds / max(scorer.mean_cost_s, 1e-9), runs_before_proof(task, scorer, leader)))
+        runs = int(min(seconds / max(scorer.pair_run_cost_s, 1e-9), runs_before_proof(task, scorer, leader)))
     return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
 
 

@@ -59,14 +59,14 @@ their share of the search's time or trials."""
 
 def finish_reserve_s(task: Task, scorer: Scorer) -> float:
     """Seconds to keep back for what comes after the search; 0 where the budget is in trials."""
-    budget_s, cost = task.budget.seconds or 0.0, scorer.mean_cost_s
+    budget_s, cost = task.budget.seconds or 0.0, scorer.pair_run_cost_s
     if scorer.refused:
         left_s = budget_s - scorer.refused_at_s
         return max(
             min(_proof_s(task, scorer), _FINISH_SHARE * left_s), min(least_proof_s(task, scorer), _SHORT_SHARE * left_s)
         )
     ablation_s = min(ablation_allowance(task)[0], _MOST_WORTH_RUNS * cost)
-    share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * cost
+    share_s = max(_FINISH_SHARE, task.proof.ablation_share) * budget_s - N_BASELINE_FIRST * scorer.mean_cost_s
     # Without its proof a winner is nothing: of a short budget that comes first.
     least_s = min(least_proof_s(task, scorer), _SHORT_SHARE * budget_s)
     return max(min(_proof_s(task, scorer) + ablation_s, share_s), least_s)
@@ -74,7 +74,7 @@ def finish_reserve_s(task: Task, scorer: Scorer) -> float:
 
 def proof_reserve_s(task: Task, scorer: Scorer) -> float:
     """Seconds to keep back for the proof and one run for each line of a small config."""
-    return min(_proof_s(task, scorer) + _FEW_LINES * scorer.mean_cost_s, finish_reserve_s(task, scorer))
+    return min(_proof_s(task, scorer) + _FEW_LINES * scorer.pair_run_cost_s, finish_reserve_s(task, scorer))
 
 
 def refine_reserve_s(task: Task, scorer: Scorer) -> float:
@@ -97,11 +97,11 @@ def _wanted_refine_runs(task: Task, scorer: Scorer) -> int:
 def least_proof_s(task: Task, scorer: Scorer) -> float:
     """Seconds of the shortest proof."""
     n_pairs = max(task.proof.min_pairs, observations_needed(_LARGE, 0.0, task.proof.max_pairs, scorer.level))
-    return proof_runs(task, n_pairs) * scorer.mean_cost_s
+    return proof_runs(task, n_pairs) * scorer.pair_run_cost_s
 
 
 def _proof_s(task: Task, scorer: Scorer) -> float:
-    return proof_runs(task, _n_pairs(task, scorer)) * scorer.mean_cost_s
+    return proof_runs(task, _n_pairs(task, scorer)) * scorer.pair_run_cost_s
 
 
 def _n_pairs(task: Task, scorer: Scorer) -> int:
@@ -127,7 +127,7 @@ def runs_before_proof(task: Task, scorer: Scorer, config: Config) -> float:
     """Runs that a wall-clock budget has, beside those of the proof of `config`; a budget of trials has any number."""
     if task.budget.seconds is None:
         return math.inf
-    left = (task.budget.seconds - scorer.spent_s) / max(scorer.mean_cost_s, 1e-9)
+    left = (task.budget.seconds - scorer.spent_s) / max(scorer.pair_run_cost_s, 1e-9)
     return left - proof_runs(task, pairs_needed(task, scorer, config))
 
 

@@ -19,6 +19,12 @@ __all__ = ["BASELINE_ROLES", "Scorer"]
 
 BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 _SEARCH_ROLES = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.DESIGN)
+_PAIR_ROLES = (Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PROOF_ADVICE)
+"""Of runs whose windows are the longest."""
+
+_PUNCTUAL = 0.95
+"""Share of the shortest window that a window lasts at least."""
+
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
 
@@ -28,8 +34,8 @@ class _Seen:
 
     def __init__(self) -> None:
         self.best: Trial | None = None
-        self._n_seen = self._n = 0
-        self._sum_s = self._least = 0.0
+        self._n_seen = self._n = self._n_of_pairs = 0
+        self._sum_s = self._least = self._windows_s = self._windows_of_pairs_s = 0.0
 
     def look(self, trials: Sequence[Trial]) -> _Seen:
         """At those that are new; `trials` only ever grows."""
@@ -37,7 +43,11 @@ class _Seen:
             trial = trials[index]
             if trial.status is not Status.OK:
                 continue
+            window_s = _window_s(trial)
             self._n, self._sum_s = self._n + 1, self._sum_s + sum(trial.cost_s.values())
+            self._windows_s += window_s
+            if trial.role in _PAIR_ROLES:
+                self._n_of_pairs, self._windows_of_pairs_s = self._n_of_pairs + 1, self._windows_of_pairs_s + window_s
             if trial.is_feasible and trial.loss is not None and (self.best is None or trial.loss < self._least):
                 self.best, self._least = trial, trial.loss
         self._n_seen = len(trials)
@@ -47,6 +57,15 @@ class _Seen:
     def mean_cost_s(self) -> float:
         """0 before the first."""
         return self._sum_s / self._n if self._n else 0.0
+
+    def longer_s(self, windows_s: tuple[float, float] | None) -> float:
+        """By how much the window of a run of a pair is longer than that of the mean run; by the plan while there was none."""
+        mean_s = self._windows_s / self._n if self._n else 0.0
+        if self._n_of_pairs:
+            return max(0.0, self._windows_of_pairs_s / self._n_of_pairs - mean_s)
+        # A program that ends by itself keeps to no window.
+        is_planned = windows_s is not None and windows_s[0] * _PUNCTUAL <= mean_s
+        return max(0.0, windows_s[1] - mean_s) if windows_s is not None and is_planned else 0.0
 
 
 class Scorer:
@@ -114,6 +133,12 @@ class Scorer:
         return self._seen.look(self.trials).mean_cost_s
 
     @property
+    def pair_run_cost_s(self) -> float:
+        """What a full trial of a pair costs, whose window is the longest; 0 before the first trial."""
+        seen = self._seen.look(self.trials)
+        return seen.mean_cost_s + seen.longer_s(self.task.windows_s)
+
+    @property
     def best_run(self) -> Trial | None:
         """The full, acceptable run with the least loss, the first of several; None before there is one."""
         return self._seen.look(self.trials).best
@@ -139,8 +164,15 @@ class Scorer:
 
     def has_room(self, n_trials: int) -> bool:
         """Whether the whole budget has room for `n_trials` more at the mean cost; one of trials always has."""
+        return self._has_room(n_trials * self.mean_cost_s)
+
+    def has_room_for_pairs(self, n_runs: int) -> bool:
+        """The same of runs of pairs."""
+        return self._has_room(n_runs * self.pair_run_cost_s)
+
+    def _has_room(self, seconds: float) -> bool:
         budget_s = self.task.budget.seconds
-        return budget_s is None or self.spent_s + n_trials * self.mean_cost_s <= budget_s
+        return budget_s is None or self.spent_s + seconds <= budget_s
 
     @property
     def time_left_s(self) -> float:
@@ -248,6 +280,12 @@ class Scorer:
                     f" no difference between their {names}"
                 )
                 return
+
+
+def _window_s(trial: Trial) -> float:
+    """Length of its measuring window; 0 when it has none."""
+    begin, end = (0.0, 0.0) if trial.measurement is None else trial.measurement.window_s
+    return end - begin
 
 
 def _se(value: Interval) -> float:

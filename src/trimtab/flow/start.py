@@ -47,7 +47,7 @@ def start_searcher(
     )
     make, patience = partial(warmed, task.search.searcher, log=log), task.search.patience
     if settled.prune is not None:
-        return PruningSearcher(problem, settled.prune, make, patience=patience)
+        return PruningSearcher(problem, settled.prune, make, patience=patience, is_prudent=task.is_prudent)
     if settled.passes is not None:
         return PassesSearcher(problem, settled.passes, make, patience=patience)
     return make(problem)

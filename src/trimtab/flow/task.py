@@ -75,6 +75,7 @@ class Task:
         lock_reasons: knob -> why its safety class is locked; knobs that are open are missing, or have "".
         cycle: the contexts that follow each other; None: `context` all the time.
         restarts: those that cost much more than others.
+        windows_s: shortest and longest measuring window; None: the study does not make its runs itself.
     """
 
     space: Space
@@ -91,3 +92,9 @@ class Task:
     lock_reasons: Mapping[str, str] = field(default_factory=dict)
     cycle: Cycle | None = None
     restarts: Sequence[RestartCost] = ()
+    windows_s: tuple[float, float] | None = None
+
+    @property
+    def is_prudent(self) -> bool:
+        """Whether the server has users: settings change in small steps, and few at once."""
+        return self.search.options.get("temper") == "prudent" or self.regression_budget_s > 0

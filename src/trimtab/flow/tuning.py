@@ -7,6 +7,7 @@ of each line → verdict.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
@@ -57,12 +58,15 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
     scorer.say("measuring the baseline")
     yield from measure_baseline(task)
     settled = settle(scorer)
+    # Of the budget with which the study began: with another share of plays a resume would go another way from there on.
+    began = replace(task, budget=settled.budget or task.budget)
     outcome.plays = settled.plays
-    yield from settled.plays.run(task, scorer)
-    winner = None
+    yield from settled.plays.run(began, scorer)
+    n_expected, winner = expected_trials(began, scorer), None
     while winner is None:
         n_before = len(scorer.trials)
-        ended = yield from _searched(task, scorer, outcome, settled)
+        ended = yield from _searched(task, scorer, outcome, settled, n_expected)
+        n_expected = expected_trials(task, scorer)
         if not task.is_proven:
             raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
         winner = yield from refine(task, scorer, settled.plays.plan)
@@ -77,7 +81,7 @@ def _searched_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled)
     if not (_is_plain(settled) and may_search_on(task, scorer)):
         return None
     scorer.say("the proof of the winner has failed: the time that it left is searched in")
-    yield from _searched(task, scorer, outcome, settled)
+    yield from _searched(task, scorer, outcome, settled, expected_trials(task, scorer))
     return (yield from refine(task, scorer, settled.plays.plan))
 
 
@@ -96,10 +100,9 @@ def _goes_on(task: Task, scorer: Scorer, ended: Ended, settled: Settled) -> bool
     return is_early
 
 
-def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[Ended]:
-    """The search, from what was settled; why it ended."""
+def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_expected: int | None) -> Steps[Ended]:
+    """The search, from what was settled, of so many trials to be expected; why it ended."""
     log, warm = WarmLog(), settled.warm or WarmStart()
-    n_expected = expected_trials(task, scorer)
     searcher = start_searcher(task, n_expected, settled, log)
 
     def renewed() -> Searcher:

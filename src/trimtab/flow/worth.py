@@ -193,20 +193,22 @@ def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Pur
 
 
 def _is_known(duel: Duel) -> bool:
-    if duel.failure or duel.is_void or duel.n_pairs >= _MAX_PAIRS:
+    if duel.failure or duel.is_void or duel.fault or duel.n_pairs >= _MAX_PAIRS:
         return True
     return duel.n_pairs >= _MIN_PAIRS and (duel.ratio.low > 1 or duel.ratio.high < 1)
 
 
 def _fill(line: Worth, without: Duel | None, alone: Duel | None, ablation: Ablation) -> None:
     if without is not None:
-        line.reason = f"without it: {without.failure}" if without.failure else line.reason
+        failure = without.failure or without.fault
+        line.reason = f"without it: {failure}" if failure else line.reason
         if without.n_pairs:
             line.without, line.without_pairs = without.ratio, without.n_pairs
             dropped = {drop.knob for drop in ablation.dropped}
             line.beside = len(dropped.intersection(without.reference.difference(ablation.current)))
     if alone is not None:
-        line.reason = f"alone: {alone.failure}" if alone.failure else line.reason
+        failure = alone.failure or alone.fault
+        line.reason = f"alone: {failure}" if failure else line.reason
         if alone.n_pairs:
             line.alone, line.alone_pairs = _inverse(alone.ratio), alone.n_pairs
 

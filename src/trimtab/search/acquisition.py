@@ -113,7 +113,7 @@ def feasible(feasibility: Feasibility, caution: float) -> Term:
     """caution · ln P. One feasibility may serve several members."""
 
     def term(ledger: Ledger) -> Score:
-        log_probability = feasibility.learn(ledger.evidence)
+        log_probability = feasibility.learn(ledger.evidence, ledger.allowed)
         if log_probability is None or not caution:
             return lambda features: np.zeros(len(features))
         return lambda features: caution * log_probability(features)

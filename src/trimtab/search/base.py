@@ -46,19 +46,22 @@ class SearcherBase(ABC):
             knob is the default instead.
         ledger: what was asked, and what the trials told so far say.
 
-    A strategy that only draws and compares says so with `FITS_MODEL = False` (see `Searcher`).
+    A strategy that only draws and compares says so with `FITS_MODEL = False` (see `Searcher`). With `NEARS_CONSTRAINTS` its
+    ledger shows the way to configs that meet the objective's constraints while none does (see `Ledger`): what it keeps of losses
+    itself must be dropped when `ledger.allowed` changes.
     """
 
     NAME: ClassVar[str]
     OPTIONS: ClassVar[Options] = {}
     FITS_MODEL: ClassVar[bool] = True
+    NEARS_CONSTRAINTS: ClassVar[bool] = False
 
     def __init__(self, problem: SearchProblem) -> None:
         self.problem = problem
         self.space = problem.space
         self.options = _read_options(self.NAME, self.OPTIONS, problem.options)
         self.filler = problem.space.fit(problem.baseline, problem.space.default())
-        self.ledger = Ledger(problem.space, self.filler)
+        self.ledger = Ledger(problem.space, self.filler, nears_constraints=self.NEARS_CONSTRAINTS)
         self.n_asked = 0
         self._opened: dict[int, list[Config]] = {}
 
@@ -114,7 +117,7 @@ class SearcherBase(ABC):
 
         A config is acceptable while most of its trials were measured and met all constraints.
         """
-        evidence = self.ledger.best()
+        evidence = None if self.ledger.allowed else self.ledger.best()
         return None if evidence is None else evidence.representative()
 
     @abstractmethod
@@ -160,21 +163,30 @@ class SearcherBase(ABC):
         return _N_STARTS
 
     def _opening(self) -> Config | None:
-        """The next of the advice and the starts; None when all are tried, or the starts turn out worse than the baseline."""
-        starts = self._openers()[len(self._openers(n_starts=0)) :]
-        tried = [e for config in starts if (e := self.ledger.get(config)) is not None]
-        base = self.ledger.get(self.filler)
-        is_bad = base is not None and tried and not any(e.is_acceptable and e.loss < base.loss for e in tried)
-        return self._first_new(self._openers(n_starts=0 if is_bad else None))
+        """The next of the advice and the starts; None when all are tried."""
+        return self._first_new(self._openers())
 
     def _openers(self, n_starts: int | None = None) -> list[Config]:
-        """The advice and then the starts, as configs of the space, best first, without repeats."""
-        n = self._n_starts if n_starts is None else n_starts
-        if n not in self._opened:
-            known = (self.ledger.own(config) for config in (*self.problem.advice, *self.problem.starts[:n]))
+        """The advice and then the starts, as configs of the space, best first, without repeats.
+
+        As soon as starts were tried and all of them turn out worse than the baseline, there are no others.
+        """
+        if n_starts is None:
+            n_starts = 0 if self._are_starts_worse() else self._n_starts
+        if n_starts not in self._opened:
+            known = (self.ledger.own(config) for config in (*self.problem.advice, *self.problem.starts[:n_starts]))
             repaired = (self.space.repair(config) for config in known if config is not None)
-            self._opened[n] = list(dict.fromkeys(repaired))
-        return list(self._opened[n])
+            self._opened[n_starts] = list(dict.fromkeys(repaired))
+        return list(self._opened[n_starts])
+
+    def _are_starts_worse(self) -> bool:
+        """Whether starts were tried, and none of them was better than the baseline."""
+        base = self.ledger.get(self.filler)
+        if not self.problem.starts or base is None:
+            return False
+        starts = self._openers(self._n_starts)[len(self._openers(0)) :]
+        tried = [e for config in starts if (e := self.ledger.get(config)) is not None]
+        return bool(tried) and all(not e.is_acceptable or (base.is_acceptable and e.loss >= base.loss) for e in tried)
 
     def _require(self, name: str, is_met: bool, rule: str) -> None:
         """Checks the option `name`.

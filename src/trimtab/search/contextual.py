@@ -117,6 +117,8 @@ class ContextModel:
         is_due = is_fit_due(len(evidence), self._n_fitted)
         if is_due or self._fitted is None or len(contexts) != self._n_contexts:
             self._n_fitted = len(evidence) if is_due else self._n_fitted
+            if len(contexts) != self._n_contexts:  # another workload may be one more feature
+                self._feasibility = Feasibility(_FIT_CAP)
             self._scaling, self._n_contexts = ContextFeatures.of(contexts), len(contexts)
             self._fitted = self._fit(self._rows())
         self._workload = self._scaling.row(contexts[self._present()])
@@ -180,6 +182,7 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
     design: ListedDesign
 
     NAME: ClassVar[str] = "contextual-gp"
+    NEARS_CONSTRAINTS: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         **MODEL_OPTIONS,
         "acquisition": ("ei", "'ei': expected improvement; 'lcb': lower confidence bound"),

@@ -9,13 +9,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.model.threads import blas
 from trimtab.records import Trial
-from trimtab.search.acquisition import Gain, Term, expected_gain, improvement, scored
+from trimtab.search.acquisition import Gain, Term, blamed, expected_gain, improvement, scored
 from trimtab.search.base import SearcherBase
 from trimtab.search.belief import Belief
 from trimtab.search.design import Design
@@ -38,7 +39,8 @@ _TRIED = 8
 _LUCKY = 0.7
 """Standard errors by which a winner lies below what is expected of it when it is measured again."""
 
-_REMOTE = 32
+_UNLIKE = 32
+"""Configs drawn for one that is unlike what failed."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class BayesianSearcher(SearcherBase):
         members: who asks, one after the other, again and again; one may come several times.
     """
 
+    NEARS_CONSTRAINTS: ClassVar[bool] = True
+
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
         self._check_options()
@@ -104,8 +108,11 @@ class BayesianSearcher(SearcherBase):
 
     def tell(self, trial: Trial) -> None:
         """Learns from `trial`; the members' regions hear of a config that was not known before."""
-        config, n_known = self.ledger.own(trial.config), len(self.ledger)
+        config, n_known, allowed = self.ledger.own(trial.config), len(self.ledger), self.ledger.allowed
         super().tell(trial)
+        if self.ledger.allowed != allowed:
+            for member in self.members:
+                member.region.forget()
         if config is None:
             return
         evidence, asker = self.ledger.get(config), self._asked_by.pop(config, None)
@@ -120,7 +127,7 @@ class BayesianSearcher(SearcherBase):
         # While something is pending it may yet be lost to a fault of the machine, and is then asked again.
         self._is_designed = self._is_designed or not self.pending
         if self.space.n_dims == 0 or len(measured(self.ledger.evidence)) < 2:
-            return self._remote(rng)
+            return self._unlike_failures(rng)
         member = self.members[self._n_turns % len(self.members)]
         self._n_turns += 1
         with blas().limit(limits=1, user_api="blas"):
@@ -163,11 +170,23 @@ class BayesianSearcher(SearcherBase):
         few = len(best.measured) < self.options.get("repeats", 1)
         return best.config if few and model.luck(best) > _LUCKY else None
 
-    def _remote(self, rng: np.random.Generator) -> Config:
-        """While nothing could be measured: a random config far from everything that failed."""
-        drawn = [config for config in self.space.sample(_REMOTE, rng) if self._is_new(config)]
+    def _unlike_failures(self, rng: np.random.Generator) -> Config:
+        """While too little could be measured for a model: as unlike what failed as can be.
+
+        That is the only config that works with one knob changed, which few of the failures had changed as far; or, where none
+        works, a random config far from all.
+        """
+        works, drawn = self.ledger.best(), self.space.sample(_UNLIKE, rng)
+        if works is not None and self.space.n_dims:
+            names = rng.choice(list(self.space.knobs), len(drawn))
+            changed = (works.config.replace({name: c[name]}) for c, name in zip(drawn, names.tolist(), strict=True))
+            drawn = [self.space.repair(config) for config in changed]
+        drawn = [config for config in drawn if self._is_new(config)]
         if not drawn or not len(self.ledger):
             return self._random_new(rng)
+        features = self.space.features(drawn)
+        if works is not None:
+            return drawn[int(np.argmin(blamed(self.ledger.evidence, works.features)(features)))]
         known = np.array([e.features for e in self.ledger])
-        gaps = self.space.features(drawn)[:, None, :] - known[None, :, :]
+        gaps = features[:, None, :] - known[None, :, :]
         return drawn[int(np.argmax((gaps**2).sum(axis=2).min(axis=1)))]

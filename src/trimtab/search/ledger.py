@@ -33,9 +33,10 @@ class Evidence:
         config: the canonical config of the space.
         space: of the search.
         measured: trials with a finite loss, in the order told.
-        n_good: trials that were measured and met all constraints of the objective.
-        n_bad: trials that failed by the config's fault, had no finite loss, or broke a constraint of the objective.
-        loss: mean loss over `measured`, weighted by precision; NaN while there is none.
+        n_good: trials that were measured and met all constraints of the objective, or missed them by no more than is allowed.
+        n_bad: trials that failed by the config's fault, had no finite loss, or missed the constraints by more.
+        loss: mean loss over `measured`, weighted by precision, with what each missed of the constraints while some of that is
+            allowed; NaN while there is none.
         se: standard error of `loss`; None when no trial told one.
     """
 
@@ -78,15 +79,17 @@ class Evidence:
         """Share of its trials that were acceptable, in [0, 1]."""
         return self.n_good / (self.n_good + self.n_bad)
 
-    def add(self, trial: Trial) -> None:
-        """Takes one more trial of this config into account."""
-        if trial.is_feasible:
+    def add(self, trial: Trial, allowed: float = 0.0) -> None:
+        """Takes one more trial of this config into account; `allowed` is that of the ledger."""
+        loss = trial.loss if trial.status.is_measured and trial.loss is not None else math.nan
+        loss += trial.excess if allowed else 0.0
+        if math.isfinite(loss):
+            self.measured.append(trial)
+            self.loss, self.se = self._mean.add(loss, _known_se(trial))
+        if math.isfinite(loss) and trial.excess <= allowed:
             self.n_good += 1
         else:
             self.n_bad += 1
-        if trial.status.is_measured and trial.loss is not None and math.isfinite(trial.loss):
-            self.measured.append(trial)
-            self.loss, self.se = self._mean.add(trial.loss, _known_se(trial))
 
     def representative(self) -> Trial:
         """The most precise of the acceptable trials; the latest among equals."""
@@ -128,19 +131,32 @@ class Ledger:
     Telling the very same trial twice changes nothing. Trials of status `INFRASTRUCTURE`, and those whose config cannot
     be expressed in the space, are not entered; but whatever is told of a config, it is no longer waited for.
 
+    Where the baseline misses a constraint of the objective, a search has to find its way to the configs that meet it. With
+    `nears_constraints`, while no config meets them all, what a config misses of them is part of its loss, and one is acceptable
+    that misses no more than the baseline does; what was told before is seen in the same way. As soon as one config meets them,
+    only such configs are acceptable.
+
     Args:
         space: what may change.
         home: the baseline as a config of the space.
         pending: as below, shared with other ledgers; None: none are pending.
+        nears_constraints: as above.
 
     Attributes:
         space, home: as given.
         pending: configs asked and not yet told, with how often.
         here: the config of the latest trial, so what the target has now; at first the baseline.
+        allowed: what an acceptable config may miss of the constraints: 0, or the most that a run of the baseline missed.
     """
 
-    def __init__(self, space: Space, home: Config, pending: Counter[Config] | None = None) -> None:
-        self.space, self.home = space, home
+    def __init__(
+        self, space: Space, home: Config, pending: Counter[Config] | None = None, *, nears_constraints: bool = False
+    ) -> None:
+        self.space, self.home, self._nears_constraints = space, home, nears_constraints
+        self.allowed = 0.0
+        self._entered: list[tuple[Config, Trial]] = []
+        self._met: Counter[Config] = Counter()
+        self._missed_at_home = 0.0
         self.pending: Counter[Config] = Counter() if pending is None else pending
         self.here = home
         self._evidence: dict[Config, Evidence] = {}
@@ -193,11 +209,29 @@ class Ledger:
         if trial.status is Status.INFRASTRUCTURE or key in self._seen:
             return None
         self._seen.add(key)
-        evidence = self._evidence.get(config)
-        if evidence is None:
-            evidence = self._evidence.setdefault(config, Evidence(config, self.space))
-        evidence.add(trial)
-        return evidence
+        self._enter(config, trial)
+        if self._nears_constraints:
+            self._entered.append((config, trial))
+            self._met[config] += 1 if trial.is_feasible else -1
+            if config == self.home and trial.status.is_measured and math.isfinite(trial.excess):
+                self._missed_at_home = max(self._missed_at_home, trial.excess)
+            self._set_allowed()
+        return self._evidence[config]
+
+    def _enter(self, config: Config, trial: Trial) -> None:
+        if config not in self._evidence:
+            self._evidence[config] = Evidence(config, self.space)
+        self._evidence[config].add(trial, self.allowed)
+
+    def _set_allowed(self) -> None:
+        """When something else is allowed now, all evidence is made anew."""
+        is_met = self._missed_at_home > 0 and any(n > 0 for n in self._met.values())
+        allowed = 0.0 if is_met else self._missed_at_home
+        if allowed != self.allowed:
+            self.allowed = allowed
+            self._evidence.clear()
+            for config, trial in self._entered:
+                self._enter(config, trial)
 
     def own(self, config: Config) -> Config | None:
         """The canonical config of this space that `config` means; None when a value of it is not legal here.

@@ -129,6 +129,10 @@ class Region(Protocol):
         """A config is known that was not before; `is_own`: this member asked for it."""
         ...
 
+    def forget(self) -> None:
+        """Drops what was kept of losses: they mean something else now."""
+        ...
+
 
 class Everywhere:
     """Few-knob changes of the leaders, mixtures of them, and points anywhere.
@@ -166,6 +170,9 @@ class Everywhere:
     def told(self, evidence: Evidence, is_own: bool) -> None:
         """Nothing changes."""
 
+    def forget(self) -> None:
+        """Nothing was kept."""
+
 
 class TrustRegion:
     """A region around the incumbent that grows with success, shrinks with failure, and starts again elsewhere.
@@ -188,7 +195,7 @@ class TrustRegion:
         self._n_successes = self._n_failures = 0
         self._least = math.inf
         self._n_regions = 1
-        self._inside: set[int] | None = None
+        self._inside: set[Config] | None = None
         self._box = np.full(space.n_dims, 0.5), np.full(space.n_dims, 0.5)
 
     @property
@@ -200,10 +207,14 @@ class TrustRegion:
         """As `Region.told`; a trial that this member asked for also counts for the size of the region."""
         loss = evidence.loss if evidence.is_acceptable else math.inf
         if self._inside is not None:
-            self._inside.add(id(evidence))
+            self._inside.add(evidence.config)
         if is_own and evidence.config not in self.planned:
             self._adapt(loss < self._least - _PROGRESS)
         self._least = min(self._least, loss)
+
+    def forget(self) -> None:
+        """As `Region.forget`; its size stays."""
+        self._least = math.inf
 
     def _adapt(self, is_success: bool) -> None:
         """One trial more in the region."""
@@ -228,7 +239,7 @@ class TrustRegion:
 
     def draw(self, model: Model, near: Near, anchors: Array, n: int, rng: np.random.Generator) -> Array:
         """As `Region.draw`: around the leader among the configs known since the region began, else the leader."""
-        inside = [e for e in model.leaders if self._inside is None or id(e) in self._inside]
+        inside = [e for e in model.leaders if self._inside is None or e.config in self._inside]
         centre, d = (inside or model.leaders)[0].point, self._space.n_dims
         half = 0.5 * self._lengths(model)
         self._box = centre, half

@@ -100,14 +100,15 @@ class Feasibility:
     def __init__(self, cap: int) -> None:
         self._cap, self._n_fitted = cap, 0
         self._hyper: tuple[Hyper, float] | None = None
+        self._allowed = 0.0
 
-    def learn(self, evidence: Sequence[Evidence]) -> Callable[[Array], Array] | None:
-        """ln P at rows of features (m, f): (m,); None while everything worked."""
+    def learn(self, evidence: Sequence[Evidence], allowed: float = 0.0) -> Callable[[Array], Array] | None:
+        """ln P at rows of features (m, f): (m,); None while everything worked. `allowed` is that of the ledger."""
         if not any(e.n_bad for e in evidence):
             return None
-        if self._hyper is None or is_fit_due(len(evidence), self._n_fitted):
+        if self._hyper is None or allowed != self._allowed or is_fit_due(len(evidence), self._n_fitted):
             self._hyper = fit_feasibility(*_labels(evidence, min(self._cap, FIT_CAP)))
-            self._n_fitted = len(evidence)
+            self._n_fitted, self._allowed = len(evidence), allowed
         return classifier(*_labels(evidence, min(self._cap, _LABEL_CAP)), *self._hyper)[0]
 
 
@@ -145,6 +146,7 @@ class GaussianModel:
         rough = replace(smooth, relevance_at=smooth.relevance_at + _ROUGHER)
         self.priors: tuple[HyperPrior, ...] = (smooth, rough, HyperPrior.anisotropic(n_features))
         self._cap, self._n_fitted, self._uncompressed = cap, 0, uncompressed
+        self._allowed = 0.0
         self._fitted: tuple[LossScale, Hyper] | None = None
         self._chosen: tuple[Hyper, HyperPrior] | None = None
         self._entered: list[tuple[Evidence, int]] = []
@@ -152,9 +154,10 @@ class GaussianModel:
     def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
         """As `Model.learn`; nothing is drawn."""
         evidence = ledger.evidence
-        if self._fitted is None or is_fit_due(len(evidence), self._n_fitted):
+        is_seen_anew = ledger.allowed != self._allowed
+        if self._fitted is None or is_seen_anew or is_fit_due(len(evidence), self._n_fitted):
             self._fitted = self._fit(kept(measured(evidence), min(self._cap, FIT_CAP)))
-            self._n_fitted = len(evidence)
+            self._n_fitted, self._allowed = len(evidence), ledger.allowed
         self.believe(evidence, ledger.pending_features, *self._fitted)
 
     def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Hyper]:

@@ -34,6 +34,7 @@ class TreeParzenSearcher(SearcherBase):
     """The advice and a small Latin hypercube; then the candidate of the largest ratio of densities."""
 
     NAME: ClassVar[str] = "tpe"
+    NEARS_CONSTRAINTS: ClassVar[bool] = True
     OPTIONS: ClassVar[Options] = {
         "startup": (0, "space-filling configs before the densities are used; 0: half of the knobs, 4 to 10"),
         "gamma": (0.2, "share of the trials that count as good; at most 25 of them"),
@@ -47,7 +48,7 @@ class TreeParzenSearcher(SearcherBase):
         self._check_options()
         n = self.options["startup"] or int(np.clip(self.space.n_dims // 2, 4, 10))
         rng = np.random.default_rng([problem.seed, 0, 9])
-        self._design = [*self._openers(), *latin_hypercube(self.space, n, rng)]
+        self._design = [*self._openers(n_starts=0), *latin_hypercube(self.space, n, rng)]
 
     def _check_options(self) -> None:
         self._require("startup", self.options["startup"] >= 0, "0 or more")

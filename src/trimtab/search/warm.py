@@ -197,7 +197,8 @@ class WarmSearcher(BayesianSearcher):
         return float(won[-1])
 
     def _is_dropped(self, model: PastModel, share: float) -> bool:
-        if share < _CHANCE:
+        # What is missed of a constraint past studies know nothing of.
+        if share < _CHANCE or self.ledger.allowed:
             return False
         self._log.drop(
             model.study.name,

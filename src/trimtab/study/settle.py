@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from trimtab.flow import Scorer, Settled
+from trimtab.flow import Budget, Scorer, Settled, Task
 from trimtab.flow.explore import expected_trials
 from trimtab.flow.plays import PlayPhase, planned
 from trimtab.history import History, StudyRecord
-from trimtab.records import PassesPlan, PassesSummary
+from trimtab.records import PassesPlan, PassesSummary, Role
 from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import settle_warm_start
@@ -18,7 +18,7 @@ __all__ = ["settle"]
 
 
 def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> Settled:
-    """What past studies give to this one, the plan of its pruning, and its plays.
+    """The budget with which the study began, what past studies give to it, the plan of its pruning, and its plays.
 
     Args:
         stage: of the study.
@@ -26,12 +26,19 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
         record: of the study, as it was when this run began.
         scorer: with the runs of the baseline.
     """
+    began = replace(scorer.task, budget=_first_budget(stage, record))
     warm = settle_warm_start(stage, history, record, scorer.trials)
     near = [each.study for each in warm.facts]
-    plan = settle_plan(stage, history, record, expected_trials(scorer.task, scorer), near)
-    plays = settle_plays(stage, history, record, scorer, is_pruned=plan is not None)
+    plan = settle_plan(stage, history, record, expected_trials(began, scorer), near)
+    plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
-    return Settled(warm=warm if stage.file.search.warm_start != "off" else None, prune=plan, passes=passes, plays=plays)
+    kept = warm if stage.file.search.warm_start != "off" else None
+    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays)
+
+
+def _first_budget(stage: Stage, record: StudyRecord) -> Budget:
+    """The budget with which the study began: how many plays it tried, and what its search expected, are of that."""
+    return Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
 
 
 def planned_passes(stage: Stage, scorer: Scorer | None) -> PassesPlan | None:
@@ -57,17 +64,20 @@ def settle_passes(stage: Stage, history: History, record: StudyRecord, scorer: S
     return plan
 
 
-def settle_plays(stage: Stage, history: History, record: StudyRecord, scorer: Scorer, *, is_pruned: bool) -> PlayPhase:
-    """The plays that this study tries, as they were settled when it began: free disk space changes, and a resume must not."""
+def settle_plays(
+    stage: Stage, history: History, record: StudyRecord, scorer: Scorer, began: Task, *, is_pruned: bool
+) -> PlayPhase:
+    """The plays that this study tries, as they were settled when it `began`: free disk space changes, and a resume must not."""
     kept = record.verdict.plays
     if kept is not None:
-        return PlayPhase(kept.plan, left_out=dict(kept.left_out), together=kept.together)
+        tried = {trial.config for trial in history.trials(record.id) if trial.role is Role.PLAY}
+        return PlayPhase(kept.plan, left_out=dict(kept.left_out), together=kept.together, n_recorded=len(tried))
     table = stage.file.search
     is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
     plays = stage.stack.plays(stage.workload.context, _latency_s(scorer)) if is_wanted else None
     if plays is None:
         return PlayPhase()
-    phase = planned(scorer.task, plays, scorer)
+    phase = planned(began, plays, scorer)
     verdict = replace(history.study(record.id).verdict, plays=phase.summary(scorer.task, scorer))
     history.update_study(record.id, verdict=verdict)
     return phase

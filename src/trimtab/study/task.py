@@ -49,6 +49,7 @@ def task_of(stage: Stage) -> Task:
         cycle=stage.workload.cycle if isinstance(stage.workload, CycledWorkload) else None,
         lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},
         restarts=tuple(_slow_restarts(stage)),
+        windows_s=(stage.plan.window_s, stage.plan.window_max_s),
     )
 
 

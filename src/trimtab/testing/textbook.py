@@ -32,7 +32,10 @@ class TextbookSearcher(SearcherBase):
 
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
-        self._design = [*self._openers(), *latin_hypercube(self.space, 10, np.random.default_rng([problem.seed, 0, 3]))]
+        self._design = [
+            *self._openers(n_starts=0),
+            *latin_hypercube(self.space, 10, np.random.default_rng([problem.seed, 0, 3])),
+        ]
 
     def _propose(self, rng: np.random.Generator) -> Config:
         planned = self._first_new(self._design)
