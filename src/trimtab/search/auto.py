@@ -45,6 +45,10 @@ _WIDE, _NARROW, _ACCEPTED = 0.7, 0.2, 0.01
 """Of a prudent member: shares of a knob's range by which leaving the tried range costs a factor of e, at first and while
 more than the share of the trials that is accepted has failed."""
 
+_BOLD_REACH = 2.0
+"""The same of members that are not prudent, always: a range may be left by one setting, and not by many at once, which is what
+most failures are (docs/measurements/search.md)."""
+
 _BOLD = 0.25
 """Share of `blame` that counts for members that are not prudent: the best configs lie near a border more often than not, and what
 lies beyond it the classifier learns as well."""
@@ -106,7 +110,7 @@ class AutoSearcher(BayesianSearcher):
             reach(_WIDE, _NARROW, _ACCEPTED),
             restart_cost(options["restart_cost"], slow),
         ]
-        bold += [restart_cost(0.0, slow)] if slow else []
+        bold += [reach(_BOLD_REACH, _BOLD_REACH, 1.0), *([restart_cost(0.0, slow)] if slow else [])]
         free, kept = self._optimise(1.0), self._optimise(options["restart_share"])
         region = TrustRegion(self.space, sample=self._sampled)
         return {
