@@ -45,7 +45,7 @@ _WIDE, _NARROW, _ACCEPTED = 0.7, 0.2, 0.01
 """Of a prudent member: shares of a knob's range by which leaving the tried range costs a factor of e, at first and while
 more than the share of the trials that is accepted has failed."""
 
-_BOLD_REACH = 2.0
+_BOLD_REACH = 4.0
 """The same of members that are not prudent, always: a range may be left by one setting, and not by many at once, which is what
 most failures are (docs/measurements/search.md)."""
 
