@@ -124,7 +124,9 @@ def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy) -> None:
 
     fake.target._speed = speed
     fake.workload.noise_sd = 0.003
-    fake.text = fake.text.replace("12 trials", "900s")
+    fake.text = fake.text.replace(
+        '"12 trials"', '"900s"\nseed = 4'
+    )  # in which nothing of what helps then is found before
     record, trials = fake.tune()
     assert any("the time that it left is searched in" in text for text in fake.listener.phases)
     first_proof = next(i for i, trial in enumerate(trials) if trial.role is Role.PROOF_CANDIDATE)
@@ -147,7 +149,7 @@ def test_what_two_settings_bring_alone_comes_from_the_runs_of_the_proof(fake: Fa
         Play(name="large_cache", settings={"cache": 512}, worth=0.5),
         Play(name="no_compile", settings={"compile": False}, worth=0.5),
     )
-    fake.text = fake.text.replace("12 trials", "260s")
+    fake.text = fake.text.replace('"12 trials"', '"260s"\nseed = 2')
     record, trials = fake.tune()
     assert set(record.verdict.config) == {"compile", "cache"}
     for worth in record.verdict.worth.values():
