@@ -198,9 +198,7 @@ def _try_without(
     """One duel; False when the group must be halved."""
     without, reason = without_lines(task, ablation.current, group)
     if without is None:
-        if len(group) == 1:
-            _keep(ablation, group, "needed", reason)
-        return len(group) == 1
+        return _keep_one(ablation, group, "needed", reason)
     duel = _duel_over(task, scorer, ablation, without)
     n_pairs = max(_MIN_PAIRS, duel.n_pairs + purse.n_runs // (2 * n_groups))
     yield from fight(
@@ -293,7 +291,7 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
 
 
 def _keep_one(ablation: Ablation, group: list[str], verdict: str, reason: str) -> bool:
-    """Keeps what is no group; False when it is one."""
+    """Keeps a single setting; False when it is a group, which must be halved."""
     if len(group) == 1:
         _keep(ablation, group, verdict, reason)
     return len(group) == 1

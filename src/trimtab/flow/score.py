@@ -63,9 +63,9 @@ class _Seen:
         mean_s = self._windows_s / self._n if self._n else 0.0
         if self._n_of_pairs:
             return max(0.0, self._windows_of_pairs_s / self._n_of_pairs - mean_s)
-        # A program that ends by itself keeps to no window.
-        is_planned = windows_s is not None and windows_s[0] * _PUNCTUAL <= mean_s
-        return max(0.0, windows_s[1] - mean_s) if windows_s is not None and is_planned else 0.0
+        if windows_s is None or mean_s < _PUNCTUAL * windows_s[0]:
+            return 0.0  # a program that ends by itself keeps to no window
+        return max(0.0, windows_s[1] - mean_s)
 
 
 class Scorer:
