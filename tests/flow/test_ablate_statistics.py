@@ -333,3 +333,16 @@ def test_a_run_that_the_machine_spoils_says_nothing_of_its_settings() -> None:
     )
     worth = scorer.run(measure_worth(case.task, scorer, again, Purse(case.task, scorer, seconds=0, runs=80)))
     assert worth[one].reason.endswith("the disk is full")
+
+
+@pytest.mark.parametrize("runs", range(12))
+def test_no_line_is_begun_that_the_purse_cannot_bring_to_two_pairs(runs: int) -> None:
+    """One pair decides nothing; a run of the reference serves all lines of a block."""
+    case = ablated(1, 3, [0.3, 0.3, 0.3], 0.02, n_search=40, runs=0)
+    scorer: Any = case.machine
+    n_before = len(scorer.trials)
+    worth = scorer.run(measure_worth(case.task, scorer, case.ablation, Purse(case.task, scorer, seconds=0, runs=runs)))
+    pairs = [n for line in worth.values() for n in (line.without_pairs, line.alone_pairs)]
+    assert 1 not in pairs
+    assert len(scorer.trials) - n_before <= runs
+    assert max(pairs) >= 2 or runs < 4

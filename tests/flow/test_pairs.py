@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from trimtab.flow import Ask
-from trimtab.flow.pairs import in_one_go
+from trimtab.flow import Ask, Budget
+from trimtab.flow.pairs import Purse, in_one_go
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.space import Config
 
@@ -80,3 +81,15 @@ def test_a_run_that_was_made_again_is_no_break() -> None:
 def test_the_client_of_a_session_may_take_its_time() -> None:
     used, _ = block([0.0, 90_000.0], is_session=True)
     assert used == [0, 1]
+
+
+def test_a_purse_keeps_no_more_than_what_is_still_to_come() -> None:
+    """Of twenty affordable runs six are a proof's: those that it has made need not be kept once more."""
+    task: Any = SimpleNamespace(budget=Budget(seconds=200.0))
+    scorer: Any = SimpleNamespace(spent_s=0.0, pair_run_cost_s=10.0, trials=[])
+    to_come = 6
+    purse = Purse(task, scorer, seconds=math.inf, runs=0, keep_runs=lambda: to_come)
+    assert purse.n_runs == 14
+    to_come, scorer.spent_s = 4, 20.0
+    assert purse.n_runs == 14
+    assert Purse(task, scorer, seconds=math.inf, runs=0, keep_runs=6).n_runs == 12

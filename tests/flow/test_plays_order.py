@@ -1,8 +1,10 @@
-"""The order of plays: by what they promise, and by what their run costs where a restart costs much."""
+"""Plays as they can be tried: their order by what they promise and cost, and none of which a setting would have no effect."""
 
 from __future__ import annotations
 
 from trimtab.flow import Budget, Task
+from trimtab.flow.bundles import Bundles
+from trimtab.flow.play_fit import on_top
 from trimtab.flow.plays import planned
 from trimtab.flow.score import Scorer
 from trimtab.records import Context, Objective, Play
@@ -38,3 +40,43 @@ def test_the_most_promising_comes_first() -> None:
 def test_a_play_that_restarts_a_slow_tier_must_promise_more() -> None:
     assert order(RestartCost(frozenset({"app.heap", "app.pool"}), 1.0)) == ["pool", "keep", "heap"]
     assert order(RestartCost(frozenset({"app.heap", "app.pool"}), 2.0)) == ["keep", "pool", "heap"]
+
+
+GATED = Space(
+    [
+        Knob(name="workers", kind=KnobKind.INTEGER, low=0, high=8, default=2),
+        Knob(name="start_cost", kind=KnobKind.INTEGER, low=1, high=100, default=10, condition="workers > 0"),
+        Knob(name="pages", kind=KnobKind.INTEGER, low=1, high=100, default=10),
+    ]
+)
+OFF, CHEAP, MIXED = (
+    Play(name=name, settings=settings, reason="An expert would try it.")
+    for name, settings in (
+        ("off", {"workers": 0}), ("cheap", {"start_cost": 1}), ("mixed", {"start_cost": 1, "pages": 50}),
+    )
+)  # fmt: skip
+
+
+def gated() -> Task:
+    return Task(
+        space=GATED, baseline=GATED.default(), advice=GATED.default(), objective=Objective("throughput"),
+        budget=Budget(trials=40), context=Context(workload="w", clients=1),
+    )  # fmt: skip
+
+
+def test_a_play_of_which_a_setting_has_no_effect_is_not_tried() -> None:
+    task = gated()
+    without, _ = on_top(task, task.baseline, OFF)
+    assert without is not None
+    for play in (CHEAP, MIXED):
+        assert on_top(task, task.baseline, play)[0] is not None
+        assert on_top(task, without, play) == (None, "start_cost: without effect with the other settings")
+
+
+def test_plays_that_undo_each_other_are_not_on_together() -> None:
+    """Whichever promises more comes first; a run would be credited to both."""
+    task = gated()
+    bundles = Bundles(plays=(OFF, CHEAP, MIXED), start=task.baseline)
+    assert bundles._legal(task, {"off": 2.0, "cheap": 1.0}).plays == {"off"}
+    assert bundles._legal(task, {"off": 1.0, "cheap": 2.0}).plays == {"cheap"}
+    assert bundles._legal(task, {"cheap": 2.0}).plays == {"cheap"}

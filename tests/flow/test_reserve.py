@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab.flow import Budget, ProofOptions
+from trimtab.flow.explore import _has_leader
 from trimtab.flow.reserve import (
     finish_reserve_s,
     least_proof_s,
@@ -31,6 +32,7 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
     runs = [SimpleNamespace(config=BEST, status=Status.OK, is_feasible=True, loss=-gain) for _ in range(n_runs)]
     return SimpleNamespace(
         trials=runs,
+        in_question=runs,
         best_run=runs[0],
         noise_sd=noise_sd,
         mean_cost_s=COST_S,
@@ -88,6 +90,12 @@ def test_the_proof_of_a_small_gain_is_kept_its_time() -> None:
     assert proof_reserve_s(HALF_AN_HOUR, large) == 9 * COST_S
     assert proof_reserve_s(HALF_AN_HOUR, small) == 48 * COST_S + 3 * COST_S
     assert least_proof_s(HALF_AN_HOUR, small) == 6 * COST_S
+
+
+def test_only_a_small_config_is_kept_runs_for_its_lines() -> None:
+    large = found(1.0, 0.04)
+    assert proof_reserve_s(HALF_AN_HOUR, large, 3) == 9 * COST_S
+    assert proof_reserve_s(HALF_AN_HOUR, large, 4) == 6 * COST_S
 
 
 def test_a_short_budget_keeps_the_least_proof_before_all_else() -> None:
@@ -154,3 +162,14 @@ def test_the_runs_of_a_proof_cost_what_their_longer_windows_take(
     scorer = Scorer(of_study)
     scorer.trials += trials
     assert scorer.pair_run_cost_s == pytest.approx(cost_s)
+
+
+def test_a_lucky_run_of_the_baseline_hides_no_leader() -> None:
+    scorer = found(0.06, 0.06)
+    lucky = SimpleNamespace(config=FOUND, status=Status.OK, is_feasible=True, loss=-0.08)
+    scorer.trials.append(lucky)
+    scorer.best_run = lucky
+    assert _has_leader(HALF_AN_HOUR, scorer)
+    assert proof_reserve_s(HALF_AN_HOUR, scorer) == proof_reserve_s(HALF_AN_HOUR, found(0.06, 0.06))
+    scorer.trials.remove(scorer.trials[0])
+    assert not _has_leader(HALF_AN_HOUR, scorer)

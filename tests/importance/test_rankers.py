@@ -49,6 +49,32 @@ def test_sard_without_fold_over_says_that_pairs_mix_in() -> None:
     assert any("aliased with two-factor interactions" in note for note in ranking.notes)
 
 
+def test_sard_ranks_knobs_that_have_no_effect_under_some_levels_of_others() -> None:
+    """In half of the runs `first` is at neither level, and in half of them `second`: the design is one all the same."""
+    space = Space(
+        [
+            *flat_space(7).knobs.values(),
+            Knob(name="gate", kind=KnobKind.BOOLEAN, default=True),
+            Knob(name="other_gate", kind=KnobKind.BOOLEAN, default=True),
+            Knob(name="first", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.3, condition="gate"),
+            Knob(name="second", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.3, condition="other_gate"),
+        ]
+    )
+    configs = sard_design(space, space.default()).configs
+
+    def loss(_: Space, config: Config) -> float:
+        return 0.5 * config["a"] + 0.3 * (config["first"] - 0.5) * config["gate"] + 0.2 * config["b"] * config["c"]
+
+    problem = planted_problem(space, configs, loss, 0.0)
+    assert has_two_levels(problem)
+    ranking = SardRanker().rank(problem)
+    assert "Main effects are free of two-factor interactions (fold-over)." in ranking.notes
+    assert not any("A constraint moved" in note for note in ranking.notes)
+    assert ranking.effects["a"] == pytest.approx(0.5, abs=1e-9)
+    assert ranking.effects["first"] == pytest.approx(0.3, abs=1e-9)
+    assert ranking.effects["second"] == pytest.approx(0.0, abs=1e-9)
+
+
 def test_sard_goes_on_when_runs_fail() -> None:
     problem = designed(lambda c: 0.5 * c["a"] - 0.2 * c["b"], noise=0.01)
     trials = [replace(t, status=Status.CRASHED, loss=None) if t.number == 3 else t for t in problem.trials]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +68,15 @@ def ranked() -> tuple[Study, Consensus]:
     study = record({}, status="running", space=space_to_json(SPACE), baseline=SPACE.default())
     problem = RankProblem(space=SPACE, baseline=SPACE.default(), trials=trials, n_bootstrap=6)
     return (study, trials), rank_knobs(problem)
+
+
+def test_configs_that_miss_a_constraint_count_as_measured() -> None:
+    """What they show of the knobs is as good as what others show: where none meets it, the ranking speaks of all."""
+    trials = [replace(t, excess=0.3) for t in _trials(60)]
+    found = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials)
+    assert found.consensus is not None
+    few = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials[:5])
+    assert few.text == "Not enough data to rank the knobs: 3 configs measured, at least 20 are needed."
 
 
 def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consensus]) -> None:

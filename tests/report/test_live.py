@@ -42,6 +42,23 @@ def test_a_pipe_gets_one_plain_line_per_event() -> None:
     ]
 
 
+def test_a_missed_constraint_is_shown_while_the_study_runs() -> None:
+    slow = trial(5, Role.SEARCH, BASELINE, 1.3, excess=0.1234)
+    for is_terminal, expected in (
+        (
+            False,
+            "trial 5 (search): ok, 1.30 (1.25 to 1.35) times as fast, constraints of the objective missed by 12 %; jit=off",
+        ),
+        (True, "constraints of the objective missed by 12 %; jit=off"),
+    ):
+        out = io.StringIO()
+        with Progress(Console(file=out, force_terminal=is_terminal, width=140), clock=lambda: 0.0) as progress:
+            progress.study_started("tpch", None)
+            progress.trial_started(5, Role.SEARCH, {"jit": "off"})
+            progress.trial_ended(slow, None, None)
+        assert expected in out.getvalue()
+
+
 def test_a_budget_of_trials_shows_no_time() -> None:
     out = io.StringIO()
     with Progress(Console(file=out), clock=lambda: 0.0) as progress:

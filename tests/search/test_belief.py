@@ -86,3 +86,18 @@ def test_plays_are_candidates_on_top_of_good_configs() -> None:
     points = np.array([space.encode(Config({"a": 1, "b": 2, "c": 3})), space.encode(Config({"a": 4, "b": 5, "c": 6}))])
     moved = space.decode_many(belief(space, PLAY).moves(points))
     assert [dict(config) for config in moved] == [{"a": 80, "b": 20, "c": 3}, {"a": 80, "b": 20, "c": 6}]
+
+
+def test_a_value_that_helps_is_expected_where_it_has_an_effect() -> None:
+    """At home the gate is shut, so that `level` has none there: its place is what helped, not what stands at home."""
+    space = Space(
+        [
+            Knob(name="gate", kind=KnobKind.BOOLEAN, default=False),
+            Knob(name="level", kind=KnobKind.REAL, low=0.0, high=100.0, default=90.0, condition="gate"),
+        ]
+    )
+    found = belief(space, Play(name="p", settings={"gate": True, "level": 50.0}), level=KnobPrior(at=50.0, width=0.1))
+    rows = space.features([Config({"gate": True, "level": 50.0}), Config({"gate": True, "level": 90.0})])
+    helpful, at_home = found.log_density(rows, np.ones(2))
+    assert helpful > at_home + 1.0
+    assert space.decode(found.moves(space.encode(space.default())[None, :])[0]) == Config({"gate": True, "level": 50.0})

@@ -92,14 +92,27 @@ def test_a_trial_beside_the_held_knobs_is_told_as_it_is() -> None:
 def test_a_trial_of_another_place_is_told_with_noise_or_not_at_all() -> None:
     elsewhere = HELD.replace({"a": 0.4, "d": 0.9})
     searcher, inner = narrowed(spread=0.04)
+    searcher.tell(trial(HELD, 0.0))
     searcher.tell(trial(elsewhere))
-    (told,) = inner.told
+    (_, told) = inner.told
     assert told.loss_se == pytest.approx(0.05)
     searcher.tell(trial(elsewhere, None, Status.CRASHED))
-    assert len(inner.told) == 1  # who is to blame, the knobs inside or those outside, is not known
+    assert len(inner.told) == 2  # who is to blame, the knobs inside or those outside, is not known
     silent, inner = narrowed()
     silent.tell(trial(elsewhere))
     assert inner.told == []
+
+
+def test_a_constraint_that_other_values_of_the_held_knobs_meet_is_not_met() -> None:
+    """What meets it may be a knob that is not searched: such trials are told after one beside the held knobs has met it."""
+    elsewhere = HELD.replace({"a": 0.4, "d": 0.9})
+    searcher, inner = narrowed(spread=0.04)
+    searcher.tell(trial(elsewhere, -0.5))
+    searcher.tell(replace(trial(HELD, 0.0), excess=0.2))
+    assert [(told.loss, told.is_feasible) for told in inner.told] == [(0.0, False)]
+    searcher.tell(trial(HELD.replace({"b": 0.6}), -0.2))
+    searcher.tell(trial(elsewhere, -0.4))
+    assert [told.loss for told in inner.told] == [0.0, -0.2, -0.5, -0.4]
 
 
 def test_a_crash_in_the_searched_knobs_is_told() -> None:

@@ -57,6 +57,17 @@ def test_a_past_that_misleads_is_dropped(surface: Surface) -> None:
     assert log.take() == []
 
 
+def test_a_past_is_not_dropped_while_nothing_meets_a_constraint(surface: Surface) -> None:
+    """What is missed of a constraint, which counts in the loss then, past studies know nothing of."""
+    log = WarmLog()
+    searcher = warmed("auto", _problem(surface, _past(surface, turn=-1.0, name="liar")), log)
+    searcher.tell(replace(surface.evaluate(surface.baseline, 0, 0), excess=0.3))
+    for number in range(1, 12):
+        searcher.tell(replace(surface.evaluate(searcher.ask()[0], number, 0), excess=0.3))
+    assert log.dropped == {}
+    assert log.n_asks > 0
+
+
 def test_the_same_told_gives_the_same_asks(surface: Surface) -> None:
     def asked() -> list[Config]:
         searcher = warmed("gp", _problem(surface, _past(surface), 1), WarmLog())

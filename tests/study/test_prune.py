@@ -352,6 +352,21 @@ def test_the_report_says_what_was_searched_and_what_was_left_out(fake: FakeStudy
     assert "Left out (" in render_html(record, trials)
 
 
+@pytest.mark.usefixtures("quick", "equal_costs")
+@pytest.mark.parametrize("temper", ["bold", "prudent"])
+def test_bad_runs_of_a_ranking_end_early_where_the_server_has_users(fake: FakeStudy, temper: str) -> None:
+    """How bad a bad config is, is worth the time of its run, but not the time of users."""
+    page_cost = fake.target.values["page_cost"]
+
+    def slower(values: Any) -> float:
+        return 1000.0 if values["page_cost"] == page_cost else 700.0
+
+    _, trials = _tune_pruned(fake, "2", f"temper = '{temper}'", speed=slower)
+    bad = [t.status for t in trials if t.role is Role.DESIGN and t.config["page_cost"] != page_cost]
+    assert bad
+    assert set(bad) == {Status.STOPPED_EARLY if temper == "prudent" else Status.OK}
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_prudent_search_ranks_by_small_steps() -> None:
     """And by smaller ones after a failure, which crashes here wherever c is high."""

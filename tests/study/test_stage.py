@@ -4,26 +4,68 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.errors import UsageError
 from trimtab.study import load_study_file
 from trimtab.study.stage import open_stage
 from trimtab.systems import KnobState
 from trimtab.testing.fake_target import FakeTarget
 
 
-def test_a_knob_without_effect_stays_as_it_is_on_the_server(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`workers` stands at 5, which is not its built-in value, and counts only when `method` is another one."""
+def _conditioned(monkeypatch: pytest.MonkeyPatch, **conditions: str) -> None:
+    """Puts conditions on knobs of the fake target."""
     plain = FakeTarget._states
 
-    def conditioned(target: FakeTarget) -> Mapping[str, KnobState]:
-        states = dict(plain(target))
-        workers = states["workers"]
-        return states | {"workers": replace(workers, knob=replace(workers.knob, condition="method == 'ring'"))}
+    def states(target: FakeTarget) -> Mapping[str, KnobState]:
+        found = dict(plain(target))
+        for name, condition in conditions.items():
+            found[name] = replace(found[name], knob=replace(found[name].knob, condition=condition))
+        return found
 
-    monkeypatch.setattr(FakeTarget, "_states", conditioned)
+    monkeypatch.setattr(FakeTarget, "_states", states)
+
+
+def _named(fake: FakeStudy, *names: str) -> Path:
+    fake.target._knobs = names
+    path = fake.path / "study.toml"
+    path.write_text(fake.text)
+    return path
+
+
+def test_a_knob_that_cannot_be_felt_whatever_is_tuned_is_left_out(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`method` is not tuned and is another one; `cache` depends on a knob that is left out itself."""
+    _conditioned(monkeypatch, workers="method == 'ring'", cache="workers > 100", compile="sort_memory > 1000")
+    path = _named(fake, "workers", "cache", "compile", "sort_memory")
+    with open_stage(load_study_file(path), fake.path / "state") as stage:
+        assert set(stage.space.knobs) == {"compile", "sort_memory"}
+        assert stage.notes == (
+            "left out, without effect here: workers (felt only where method == 'ring')",
+            "left out, without effect here: cache (felt only where workers > 100)",
+        )
+
+
+def test_a_study_of_such_knobs_only_is_refused(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    _conditioned(monkeypatch, workers="method == 'ring'")
+    path = _named(fake, "workers")
+    with (
+        pytest.raises(
+            UsageError, match="no knob to tune: workers has no effect here, where method == 'ring' is false"
+        ) as caught,
+        open_stage(load_study_file(path), fake.path / "state"),
+    ):
+        pass
+    assert caught.value.hint == "name the knobs of that condition in [target.NAME] as well"
+
+
+def test_a_knob_without_effect_stays_as_it_is_on_the_server(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`workers` stands at 5, which is not its built-in value, and counts only when `method` is another one."""
+    _conditioned(monkeypatch, workers="method == 'ring'")
     fake.target.disk.running["workers"] = 5
     path = fake.path / "study.toml"
     path.write_text(fake.text)

@@ -15,6 +15,7 @@ from trimtab.systems.base import KnobState
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.systems.postgresql.catalogue import CATALOG, major_version, read_rows
+from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.postgresql.values import is_same, setting_text
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import parse_server_catalog
@@ -217,3 +218,39 @@ def test_a_set_leaves_out_what_only_writes_feel_when_the_workload_only_reads(tar
     assert _selected(("planner", "max_wal_size"), states, reads_only=True)[-1] == "max_wal_size"
     context = Context(workload="reads", clients=4, read_share=1.0)
     assert set(target.selection(context)) == set(_selected("all", states))
+
+
+WITH_WORKERS = "max_parallel_workers_per_gather > 0"
+PLANS = (
+    "SELECT count(*) FROM (SELECT * FROM shape_one UNION ALL SELECT * FROM shape_two) u",
+    "SELECT count(*) FROM shape_one a JOIN shape_two b ON a.x = b.x",
+    "SELECT * FROM shape_one ORDER BY y",
+)
+
+
+def _plans(connection: Connection, changed: Mapping[str, str], workers: int) -> list[str]:
+    """The plans of PLANS, with their costs, where workers cost little."""
+    settings = {"parallel_setup_cost": "0", "parallel_tuple_cost": "0.001", "min_parallel_table_scan_size": "0"}
+    settings |= {"enable_sort": "on", **changed, "max_parallel_workers_per_gather": str(workers)}
+    with connection.transaction(force_rollback=True):
+        for name, value in settings.items():
+            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+        return ["\n".join(str(row[0]) for row in connection.execute(f"EXPLAIN {query}")) for query in PLANS]
+
+
+@pytest.mark.service
+def test_knobs_of_parallel_queries_change_plans_with_workers_and_none_without(target: PostgresTarget) -> None:
+    """Their condition is true: without workers a config of other values is the same config."""
+    knobs = [name for name, entry in CATALOG.knob.items() if entry.condition == WITH_WORKERS]
+    assert {"parallel_setup_cost", "parallel_tuple_cost", "enable_parallel_hash"} <= set(knobs)
+    with target._reach.connect() as connection:
+        for table in ("shape_one", "shape_two"):
+            connection.execute(f"CREATE TABLE {table} AS SELECT x, x % 97 AS y FROM generate_series(1, 30000) AS g(x)")
+            connection.execute(f"ANALYZE {table}")
+        try:
+            for name in knobs:
+                other = {name: "off" if CATALOG.knob[name].low is None else "500"}
+                assert _plans(connection, other, 2) != _plans(connection, {}, 2), name
+                assert _plans(connection, other, 0) == _plans(connection, {}, 0), name
+        finally:
+            connection.execute("DROP TABLE shape_one, shape_two")

@@ -168,13 +168,16 @@ class Bundles:
         }
 
     def _legal(self, task: Task, scores: Mapping[str, float]) -> Bundle:
-        """The plays of positive score that can be on together, the highest first; no two of them set the same knob."""
+        """The plays of positive score that can be on together, the highest first.
+
+        No two of them set the same knob, and none makes another one's settings have no effect.
+        """
         config, names, knobs = self.start, list[str](), set[str]()
         for play in sorted(self.plays, key=lambda play: -scores.get(play.name, 0.0)):
             if scores.get(play.name, 0.0) <= 0:
                 break
             larger, _ = on_top(task, config, play) if knobs.isdisjoint(play.settings) else (None, "")
-            if larger is not None:
+            if larger is not None and all(larger[knob] == config[knob] for knob in knobs):
                 config = larger
                 names.append(play.name)
                 knobs |= play.settings.keys()

@@ -85,11 +85,6 @@ def _kept_s(task: Task, scorer: Scorer) -> float:
 
 def _has_leader(task: Task, scorer: Scorer) -> bool:
     """Whether a config is better than the baseline, by the runs that did not choose it where there are any."""
-    best = scorer.best_run
-    if best is None or best.loss is None or best.loss >= scorer.par or best.config == task.baseline:
-        return False
-    if not scorer.refused and fresh_mean(scorer.trials, best.config) < scorer.par:
-        return True
     others = {trial.config for trial in scorer.in_question if trial.loss is not None and trial.loss < scorer.par}
     return any(fresh_mean(scorer.trials, config) < scorer.par for config in others - {task.baseline})
 

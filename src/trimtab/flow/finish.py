@@ -243,8 +243,13 @@ def _proved(
     """The proof of what the ablation left; its blocks hold the lines' worth as well, as far as the allowance goes."""
     shared = duels.beside_the_proof if duels is not None else []
     # The proof's own runs are not the ablation's: they may be made besides.
-    proof = proof_runs(task, pairs_needed(task, scorer, ablation.current))
-    purse = Purse(task, scorer, seconds=math.inf, runs=allowance.runs + proof, keep_runs=proof + _SPARE_RUNS)
+    n_pairs = pairs_needed(task, scorer, ablation.current)
+
+    def keep_runs() -> int:
+        return proof_runs(task, max(0, n_pairs - prover.n_pairs)) + _SPARE_RUNS
+
+    runs = allowance.runs + proof_runs(task, n_pairs)
+    purse = Purse(task, scorer, seconds=math.inf, runs=runs, keep_runs=keep_runs)
     free = duels.free_in_the_proof if duels is not None else []
     prover = Prover(task, scorer, ablation.current, duels=shared, purse=purse, free=free, n_before=n_before)
     yield from prover.run(lambda: prover.is_decided)

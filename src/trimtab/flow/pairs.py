@@ -75,14 +75,17 @@ class Duel:
 class Purse:
     """How many more runs a phase may make: its own allowance, and in seconds what must stay for the later phases."""
 
-    def __init__(self, task: Task, scorer: Scorer, *, seconds: float, runs: int, keep_runs: int = 0) -> None:
+    def __init__(
+        self, task: Task, scorer: Scorer, *, seconds: float, runs: int, keep_runs: int | Callable[[], int] = 0
+    ) -> None:
         """Takes the allowance.
 
         Args:
             task, scorer: of the study.
             seconds: allowance where the budget is in seconds.
             runs: allowance where the budget is in trials.
-            keep_runs: full trials that must stay affordable afterwards (budgets in seconds).
+            keep_runs: full trials that must stay affordable afterwards (budgets in seconds); a function where they become
+                fewer as time goes by.
         """
         self._budget_s = task.budget.seconds
         self._scorer = scorer
@@ -97,7 +100,8 @@ class Purse:
         if self._budget_s is None:
             return self._end_n - len(scorer.trials)
         cost = max(scorer.pair_run_cost_s, 1e-9)
-        left_s = min(self._end_s, self._budget_s - self._keep * cost) - scorer.spent_s
+        keep = self._keep() if callable(self._keep) else self._keep
+        left_s = min(self._end_s, self._budget_s - keep * cost) - scorer.spent_s
         return math.floor(left_s / cost)
 
 

@@ -44,12 +44,16 @@ def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[s
 def on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
     """`held` with the play's settings; None and why when there is nothing to run."""
     try:
-        config = task.space.canonical(held.replace(dict(play.settings)))
+        asked = task.space.validate(held.replace(dict(play.settings)))
+        config = task.space.canonical(asked)
         broken = task.space.violations(config)
     except SpaceError as error:
         return None, f"its settings are not legal here: {error.message}"
     if broken:
         return None, f"it contradicts a constraint: {broken[0]}"
+    unfelt = [name for name in play.settings if config[name] != asked[name]]
+    if unfelt:
+        return None, f"{', '.join(unfelt)}: without effect with the other settings"
     if config in (held, task.baseline):
         return None, "the plays kept before have it already"
     return config, ""

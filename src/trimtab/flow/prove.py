@@ -130,6 +130,11 @@ class Prover:
         test = self._pairs.test
         return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
 
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that are made."""
+        return len(self._pairs.test)
+
     def has_pairs(self, n_pairs: int) -> bool:
         """Whether so many pairs are made, or a run has failed."""
         return bool(self._failure) or len(self._pairs.test) >= n_pairs

@@ -92,6 +92,10 @@ class _Runs:
         is_in_time = budget_s is None or self.scorer.spent_s + n_runs * cost <= budget_s - self.reserve_s
         return is_in_time and self.left >= n_runs
 
+    def small(self, n_lines: int) -> None:
+        """Leaves a config of now `n_lines` the runs for its lines, where it is a small one."""
+        self.reserve_s = max(self.reserve_s, proof_reserve_s(self.task, self.scorer, n_lines))
+
     def repeat(self, config: Config) -> Steps[float]:
         """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that one failed or missed
         a constraint. One that could not be measured through no fault of the config says nothing against it."""
@@ -137,7 +141,7 @@ def _smaller(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
     has_room = _has_room_for_pairs(task, scorer, leader)
     if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
-        runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s(task, scorer))
+        runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s(task, scorer, _n_lines(task, leader)))
     simpler = yield from _simpler(task, scorer, leader, runs)
     if has_room or _has_room_for_pairs(task, scorer, simpler):
         return simpler
@@ -278,6 +282,7 @@ def _thinned(
             loss = yield from runs.attempt(without, best)
         if loss <= _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
             current = without
+            runs.small(_n_lines(task, current))
         elif len(group) > 1:
             groups = behind_larger(groups, halves(group, bundles))
     return current

@@ -72,9 +72,13 @@ def finish_reserve_s(task: Task, scorer: Scorer) -> float:
     return max(min(_proof_s(task, scorer) + ablation_s, share_s), least_s)
 
 
-def proof_reserve_s(task: Task, scorer: Scorer) -> float:
-    """Seconds to keep back for the proof and one run for each line of a small config."""
-    return min(_proof_s(task, scorer) + _FEW_LINES * scorer.pair_run_cost_s, finish_reserve_s(task, scorer))
+def proof_reserve_s(task: Task, scorer: Scorer, n_lines: int = 0) -> float:
+    """Seconds to keep back for the proof of a config of `n_lines`, and of a small one for a run of each line.
+
+    A larger one has no use for so few: what they could tell of its lines is less than taking one away.
+    """
+    for_lines_s = _FEW_LINES * scorer.pair_run_cost_s if n_lines <= _FEW_LINES else 0.0
+    return min(_proof_s(task, scorer) + for_lines_s, finish_reserve_s(task, scorer))
 
 
 def refine_reserve_s(task: Task, scorer: Scorer) -> float:
@@ -106,15 +110,17 @@ def _proof_s(task: Task, scorer: Scorer) -> float:
 
 def _n_pairs(task: Task, scorer: Scorer) -> int:
     """That the proof of the best config so far will need."""
-    best = scorer.best_run if not scorer.refused else _best_left(scorer)
-    if best is None or best.config == task.baseline or (best.loss or 0.0) >= 0:
+    best = scorer.best_run
+    if scorer.refused or (best is not None and best.config == task.baseline):
+        best = _best_left(task, scorer)
+    if best is None or (best.loss or 0.0) >= 0:
         return task.proof.min_pairs
     return pairs_needed(task, scorer, best.config, scorer.level)
 
 
-def _best_left(scorer: Scorer) -> Trial | None:
-    """As `Scorer.best_run`, since the last failed proof."""
-    left = [trial for trial in scorer.in_question if trial.status is Status.OK and trial.is_feasible]
+def _best_left(task: Task, scorer: Scorer) -> Trial | None:
+    """As `Scorer.best_run`, of other configs than the baseline and since the last failed proof."""
+    left = [t for t in scorer.in_question if t.status is Status.OK and t.is_feasible and t.config != task.baseline]
     return min(left, key=lambda trial: trial.loss or 0.0, default=None)
 
 

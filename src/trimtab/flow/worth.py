@@ -180,10 +180,13 @@ def _strength(without: dict[str, Duel], alone: dict[str, Duel], name: str) -> fl
 
 
 def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Purse) -> Steps[None]:
-    """Blocks for each set in turns, until all are known or the purse is empty; one run of the reference serves a block."""
-    for n in range(_MAX_PAIRS):
+    """Blocks for each set in turns, until all are known or the purse is empty; one run of the reference serves a block.
+
+    Those that have a pair come first, and none is begun that the purse cannot bring to the least number of pairs.
+    """
+    for n in (1, *range(_MAX_PAIRS)):
         for duels in sets:
-            open_ones = [duel for duel in duels.values() if not _is_known(duel) and duel.n_pairs <= n]
+            open_ones = [d for d in duels.values() if not _is_known(d) and min(n, 1) <= d.n_pairs <= n]
             for reference in dict.fromkeys(duel.reference for duel in open_ones):
                 # One pair decides nothing: as many duels as can have the least number of them.
                 most = purse.n_runs // max(1, _MIN_PAIRS - n) - 1

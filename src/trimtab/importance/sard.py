@@ -13,7 +13,7 @@ Analysis of Unreplicated Factorials", Technometrics 31 (1989), eq. 2 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,6 +38,8 @@ _SHARE_AT_LEVELS = 0.8
 """A run belongs to a design while so many of the knobs that differ are at one of their two levels; others were repaired."""
 _SHARE_UNTOUCHED = 1 / 3
 """So many of a design's runs are wholly at their levels: in a sample of switches and numbers, next to none are."""
+_SHARE_MIRRORED = 2 / 3
+"""Of the columns, in which both of a mirrored pair have a level, at least; in the others one has no effect in one of them."""
 _LEAST_BALANCE = 0.2
 """A knob is at each of its levels in half of a design's runs; failures and repairs may move that so far."""
 _LENTH_KNOBS = 5
@@ -140,6 +142,8 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
     if not names or not trials:
         return None
     signs = np.array([[_position(space.knobs[n], t.config[n], levels[n]) for n in names] for t in trials])
+    # What has no effect in a run is at neither level there, and nothing has moved it: it counts as the middle.
+    signs[_inactive(space, trials, {n: levels[n] for n in names})] = 0.0
     is_run = np.isfinite(signs).mean(axis=1) >= _SHARE_AT_LEVELS
     if np.isfinite(signs).all(axis=1).sum() < _SHARE_UNTOUCHED * max(1, is_run.sum()):
         return None
@@ -166,6 +170,18 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
     )  # fmt: skip
 
 
+def _inactive(space: Space, trials: Sequence[Trial], levels: Mapping[str, tuple[Value, Value]]) -> NDArray[np.bool_]:
+    """(n, d) where the knob of a column has no effect in the trial of a row, by its condition."""
+    found = np.zeros((len(trials), len(levels)), dtype=np.bool_)
+    for column, (name, pair) in enumerate(levels.items()):
+        knob = space.knobs[name]
+        if knob.condition is None:
+            continue
+        other = pair[0] if pair[0] != knob.default else pair[1]
+        found[:, column] = [space.canonical(t.config.replace({name: other}))[name] != other for t in trials]
+    return found
+
+
 def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
     notes = []
     if n_measured > runs.n_trials:
@@ -183,10 +199,18 @@ def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
 
 
 def _mirror_pairs(signs: Array) -> list[tuple[int, int]]:
-    """Pairs of runs that are each other's mirror image."""
-    place = {tuple(row): i for i, row in enumerate(signs.tolist())}
-    found = [(i, place.get(tuple((-row).tolist()), -1)) for i, row in enumerate(signs)]
-    return [(i, j) for i, j in found if i < j]
+    """Pairs of runs that are each other's mirror image in all columns in which both have a level, which are most."""
+    size = np.abs(signs)
+    n_shared, agreement = size @ size.T, signs @ signs.T
+    is_mirror = (agreement == -n_shared) & (n_shared >= _SHARE_MIRRORED * signs.shape[1])
+    found, free = list[tuple[int, int]](), set(range(len(signs)))
+    for i in range(len(signs)):
+        others = [j for j in np.flatnonzero(is_mirror[i]).tolist() if j in free and j > i]
+        if i in free and others:
+            j = max(others, key=lambda other: n_shared[i, other])
+            found.append((i, j))
+            free -= {i, j}
+    return found
 
 
 def _effects(runs: _Runs) -> tuple[Array, str]:
@@ -194,7 +218,7 @@ def _effects(runs: _Runs) -> tuple[Array, str]:
     pairs = _mirror_pairs(runs.signs)
     if pairs:
         first, second = (np.array(side) for side in zip(*pairs, strict=True))
-        odd = runs.signs[first]
+        odd = (runs.signs[first] - runs.signs[second]) / 2
         if np.linalg.matrix_rank(odd) == odd.shape[1]:
             half = (runs.losses[first] - runs.losses[second]) / 2
             slopes = np.asarray(np.linalg.lstsq(odd, half, rcond=None)[0], dtype=np.float64)

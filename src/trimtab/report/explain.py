@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -50,7 +51,7 @@ def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
     kept = study.verdict.importance
     if kept is not None and kept.n_trials == len(trials):
         return _read(kept)
-    configs = {trial.config for trial in trials if trial.is_feasible}
+    configs = {trial.config for trial in trials if trial.loss is not None and math.isfinite(trial.loss)}
     if len(configs) < _LEAST_CONFIGS:
         return Explanation(
             consensus=None,

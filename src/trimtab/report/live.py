@@ -19,7 +19,7 @@ from trimtab.report.bench_live import STEAL_SHOWN_S
 from trimtab.report.facts import Gain
 from trimtab.report.headline import headline
 from trimtab.report.text import STATUS_STYLES
-from trimtab.report.words import clean, counted, first_line, number_text, ratio_text, stolen
+from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text, stolen
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class _Row:
     status: str
     style: str
     gain: str
+    missed: str
     best: str
     what: str
 
@@ -137,6 +138,7 @@ class Progress:
             status=_words(trial.status),
             style=STATUS_STYLES.get(trial.status, "red"),
             gain="" if gain is None else gain.short_text,
+            missed=_missed(trial.excess),
             best=self._best,
             what=first_line(trial.reason) or self._changed,
         )
@@ -154,6 +156,8 @@ class Progress:
         parts = [f"trial {row.number} ({row.role}): {row.status}"]
         if row.gain:
             parts.append(f"{row.gain} times as fast")
+        if row.missed:
+            parts.append(row.missed)
         if row.best:
             parts.append(f"best so far {row.best}")
         if left := self._left_text():
@@ -191,7 +195,8 @@ class Progress:
             table.add_column(name, no_wrap=True, overflow="ellipsis", justify="right" if name == "trial" else "left",
                              ratio=1 if is_last else None)  # fmt: skip
         for row in self._rows:
-            cells = (row.role, row.status, row.gain, row.best, row.what)
+            what = "; ".join(part for part in (row.missed, row.what) if part)
+            cells = (row.role, row.status, row.gain, row.best, what)
             styles = ("", row.style, "", "green", "dim")
             table.add_row(
                 str(row.number), *(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True))
@@ -201,3 +206,8 @@ class Progress:
 
 def _words(name: Role | str) -> str:
     return str(name).replace("_", " ")
+
+
+def _missed(excess: float) -> str:
+    """By how much a trial missed the constraints of the objective, all together (`Trial.excess`); "" when it met them."""
+    return f"constraints of the objective missed by {percent_text(excess)}" if excess > 0 else ""

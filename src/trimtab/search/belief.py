@@ -105,12 +105,15 @@ class Belief:
         ]
 
     def _of(self, home: Config, settings: object) -> tuple[Array | None, Array | None]:
-        """Point (d,) and features (f,) of `home` with `settings`; None where the space does not have them."""
+        """Point (d,) and features (f,) of `home` with `settings`, whether these are active in it or not.
+
+        None where the space does not have them.
+        """
         try:
-            config = self._space.canonical({**home, **dict(settings)})  # type: ignore[call-overload]
+            config = self._space.validate({**home, **dict(settings)})  # type: ignore[call-overload]
         except SpaceError:
             return None, None
-        return self._space.encode(config), self._space.features([config])[0]
+        return self._space.encode(config), self._space.features([config], as_given=True)[0]
 
     def _place(self, home: Config, name: str, knob: KnobPrior, names: dict[str, int]) -> _Place | None:
         point, features = self._of(home, {name: knob.at})

@@ -17,6 +17,9 @@ __all__ = ["NarrowedSearcher"]
 class NarrowedSearcher:
     """A `Searcher` over the whole space that asks only for configs in which the other knobs are as they are held.
 
+    A config in which others differ may meet the constraints of an objective because of these. So no such trial is told before
+    one with the knobs as they are held has met them.
+
     Args:
         problem: of the whole space.
         names: knobs that are searched.
@@ -44,6 +47,7 @@ class NarrowedSearcher:
     ) -> None:
         self.names = tuple(names)
         self._space, self._held, self._spread, self._same = problem.space, held, spread, same_as_held
+        self._is_met, self._waiting = False, list[Trial]()
         space = problem.space.subspace(self.names, held)
         self._inner = make(
             replace(
@@ -74,9 +78,14 @@ class NarrowedSearcher:
         """Learns from a trial of the whole space through the knobs that are searched."""
         seen = _narrowed(trial.config, self.names)
         if trial.config in (self._same, self._whole(seen)):
+            self._is_met = self._is_met or trial.is_feasible
             self._inner.tell(replace(trial, config=seen))
         elif self._spread is not None and trial.is_feasible:
-            self._inner.tell(replace(trial, config=seen, loss_se=math.hypot(trial.loss_se or 0.0, self._spread)))
+            self._waiting.append(replace(trial, config=seen, loss_se=math.hypot(trial.loss_se or 0.0, self._spread)))
+        if self._is_met:
+            for other in self._waiting:
+                self._inner.tell(other)
+            self._waiting = []
 
     def best(self) -> Trial | None:
         """The best trial of the searcher within, as a config of the whole space."""

@@ -314,8 +314,10 @@ class Space:
         axes = self._encoding.axes.values()
         return np.array([axis.share for axis in axes]), np.array([axis.n_bins for axis in axes], dtype=np.int64)
 
-    def features(self, configs: Sequence[Mapping[str, Value]]) -> Floats:
+    def features(self, configs: Sequence[Mapping[str, Value]], *, as_given: bool = False) -> Floats:
         """Inputs for models, (n, f) from 0 to 1, of the canonical configs; `feature_slices` tells what is what.
+
+        `as_given`: of the configs as they are, whether their knobs are active or not.
 
         A number is its place in the useful range on its scale (0.5 while special, clipped when outside) with one
         indicator for each special value and each legal value outside the range; a choice is one-hot; booleans and
@@ -324,7 +326,8 @@ class Space:
         Raises:
             SpaceError: as `validate`.
         """
-        return self._encoding.features(self._encoding.canonical(self._encoding.of_configs(configs)))
+        columns = self._encoding.of_configs(configs)
+        return self._encoding.features(columns if as_given else self._encoding.canonical(columns))
 
     def features_of_points(self, points: Floats) -> Floats:
         """`features(decode_many(points))` without making configs."""

@@ -152,6 +152,8 @@ def _run(
     task = task_of(stage)
     listener.study_started(record.name, None)
     with first_signal_is_polite() as is_interrupted:
+        for note in stage.notes:
+            listener.phase(note)
         listener.phase("preparing the data")
         prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()

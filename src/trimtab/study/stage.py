@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ class Stage:
         advice: rule-based config over the space.
         machine: facts for the history.
         plan: how a trial measures.
+        unfelt: knobs that were left out, each with its condition: that is false here whatever is tuned.
     """
 
     file: StudyFile
@@ -52,6 +53,18 @@ class Stage:
     advice: Config
     machine: Machine
     plan: MeasurePlan
+    unfelt: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a study should say before it begins: what its targets note, and what was left out."""
+        conditions = dict.fromkeys(self.unfelt.values())
+        left_out = (
+            f"left out, without effect here: {', '.join(n for n, c in self.unfelt.items() if c == condition)} "
+            f"(felt only where {condition})"
+            for condition in conditions
+        )
+        return (*self.stack.notes(), *left_out)
 
     @property
     def objective(self) -> Objective:
@@ -191,7 +204,8 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
     try:
         stack = _driving(file, stack, workload)
         states = stack.states()
-        names = stack.selection(workload.context)
+        chosen = stack.selection(workload.context)
+        names = _felt(states, chosen)
         space, baseline = _space(file, stack, workload, states, names)
         known = _advice(file, stack, workload, states, space)
         yield Stage(
@@ -204,6 +218,7 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
             advice=space.repair(space.canonical(baseline.replace(known))),
             machine=stack.machine(),
             plan=plan_of(file, compiles=any(_compiles(tier.target) for tier in stack.tiers)),
+            unfelt={name: str(states[name].knob.condition) for name in chosen if name not in names},
         )
     finally:
         stack.close()
@@ -211,6 +226,35 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
 
 def _compiles(target: Target) -> bool:
     return isinstance(target, CompilingTarget) and target.compiles
+
+
+def _felt(states: Mapping[str, KnobState], names: tuple[str, ...]) -> tuple[str, ...]:
+    """`names` without those that have no effect whatever is tuned: their conditions speak of other knobs only, and are false.
+
+    Raises:
+        UsageError: none is left.
+    """
+    felt = names
+    while off := [name for name in felt if _is_off(states, name, felt)]:
+        felt = tuple(name for name in felt if name not in off)
+        if not felt:
+            condition = states[off[0]].knob.condition
+            raise UsageError(
+                f"the study has no knob to tune: {off[0]} has no effect here, where {condition} is false",
+                hint="name the knobs of that condition in [target.NAME] as well",
+            )
+    return felt
+
+
+def _is_off(states: Mapping[str, KnobState], name: str, tuned: Collection[str]) -> bool:
+    condition = states[name].knob.condition
+    if condition is None:
+        return False
+    rule = Constraint(condition, name=condition)
+    if not set(rule.names) <= states.keys() - set(tuned):
+        return False
+    values = {each: states[each].running for each in rule.names}
+    return not rule.is_met(values, {each: states[each].knob for each in rule.names})
 
 
 def _space(

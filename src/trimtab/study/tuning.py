@@ -106,7 +106,7 @@ def _run(
     history.update_study(record.id, status="running")
     flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
     with first_signal_is_polite() as is_interrupted:
-        for note in stage.stack.notes():
+        for note in stage.notes:
             listener.phase(note)
         watch_engines(stage, listener.phase)
         listener.phase("preparing the data")
