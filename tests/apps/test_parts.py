@@ -24,6 +24,8 @@ from trimtab.workload.base import RemarkingWorkload
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.settings import read_data as read_rubis
 from trimtab.workload.rubis.tables import tables as rubis_tables
+from trimtab.workload.site import builtin_site
+from trimtab.workload.site.plan import plain_site
 from trimtab.workload.table import Table
 from trimtab.workload.tpcw.settings import TpcwData
 from trimtab.workload.tpcw.settings import read_data as read_tpcw
@@ -64,6 +66,16 @@ def test_what_items_know_of_their_bids_is_true() -> None:
     assert Counter(item[12] for item in rows_of(by_name["items"])) == {
         str(category): n for category, n in enumerate(SMALL.sizes.by_category, 1)
     }
+
+
+def test_browsers_without_an_item_ask_for_one_that_is_for_sale() -> None:
+    by_name = {table.name: table for table in rubis_tables(SMALL)}
+    ids = [int(item[0]) for item in rows_of(by_name["items"])]
+    site = builtin_site("rubis")
+    values = dict(zip(site.values, plain_site(site, "bidding", numbers=SMALL.numbers)["values"], strict=True))
+    assert (values["item"]["number"]["low"], values["item"]["number"]["high"]) == (min(ids), max(ids))
+    original = RubisData(scale=1.0).numbers
+    assert {name: site.numbers[name] for name in original} == original
 
 
 def test_sizes_at_the_original_scale() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.apps.sites import Site, site
 from tests.workload.runs import counts
+from trimtab.space import Config
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.tables import dataset, tables
 from trimtab.workload.site import builtin_site, stationary_shares
@@ -192,6 +193,20 @@ def test_the_next_run_finds_what_was_prepared(rubis: Site) -> None:
         assert session.execute("SELECT COUNT(*) FROM users WHERE nickname = %s", (nickname,)) == [(0,)]
     assert counts == {table.name: table.n_rows for table in tables(DATA)}
     assert int(ok(rubis.post("register", **form), "RegisterUser").facts["user"]) == USERS + 1
+
+
+def test_one_pool_connects_to_the_database(rubis: Site) -> None:
+    """Not one for each application that the server runs."""
+    postgresql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = 'rubis' AND pid <> pg_backend_pid()"
+    mariadb = "SELECT COUNT(*) FROM information_schema.processlist WHERE db = 'rubis' AND id <> CONNECTION_ID()"
+    found = rubis.app.snapshot()
+    assert rubis.app.apply(Config({"initialSize": 10, "maxIdle": 20, "maxTotal": 20})).restarted
+    try:
+        with rubis.data.connect() as session:
+            n = session.execute(postgresql if rubis.database.kind == "postgresql" else mariadb)
+        assert n == [(10,)]
+    finally:
+        rubis.app.restore(found)
 
 
 # The other mixes show the same.

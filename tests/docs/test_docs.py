@@ -146,6 +146,18 @@ def test_a_message_in_troubleshooting_is_one_of_the_programs(message: str) -> No
     assert message.strip("… ") in _messages()
 
 
+def test_a_proxy_asks_a_server_that_was_away_again_at_once() -> None:
+    """Else httpd answers 503 for a minute, and the next trial waits for it."""
+    lines = [
+        line
+        for file in [*ROOT.glob("examples/*.toml"), *(ROOT / "docs").rglob("*.md")]
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search("ProxyPass.*http://", line)
+    ]
+    assert len(lines) >= 5
+    assert [line for line in lines if "retry=0" not in line] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented(command: str) -> None:
     assert f"## trimtab {command}" in (ROOT / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")

@@ -76,6 +76,20 @@ def test_a_play_that_says_more_does_not_set_less(kind: str, play: str, knob: str
     assert found or clients <= 401
 
 
+@pytest.mark.parametrize(
+    ("kind", "knob", "sets"),
+    [
+        ("linux", "somaxconn", set()),  # read when a server begins to listen
+        ("linux", "busy_read", set()),  # read when a socket is made
+        ("tomcat", "compression", {"compression"}),  # our browsers accept no compressed answer
+        ("tomcat", "compressionMinSize", {"compression"}),
+    ],
+)
+def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets: set[str], tmp_path: Path) -> None:
+    catalog = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path).catalog
+    assert {name for name, knobs in catalog.sets.items() if knob in knobs} - {"all"} == sets
+
+
 def test_redis_is_shipped() -> None:
     assert "redis" in SHIPPED
 

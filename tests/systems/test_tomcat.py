@@ -295,23 +295,43 @@ def test_what_hotspot_prints_is_read() -> None:
     }
 
 
-def test_a_connection_is_kept_as_long_as_it_may_take_unless_the_file_says_otherwise(tmp_path: Path) -> None:
+def packaged(tmp_path: Path, connector: str = "", **more: Any) -> Any:
+    """One of a package that does not run, with these attributes of its connector."""
     conf = tmp_path / "conf"
-    conf.mkdir()
+    conf.mkdir(exist_ok=True)
     (conf / "context.xml").write_text("<Context/>\n")
     (conf / "jvm.options").write_text("")
+    xml = f'<Server><Service><Connector port="8080" protocol="HTTP/1.1"{connector}/></Service></Server>\n'
+    (conf / "server.xml").write_text(xml)
     files = {"server": str(conf / "server.xml"), "context": str(conf / "context.xml"), "jvm": str(conf / "jvm.options")}
     table = {"kind": "tomcat", "files": files, "memory": "1GiB", "pid_file": str(tmp_path / "pid"), "restart": "true"}
-    connector = '<Connector port="8080" protocol="HTTP/1.1"{}/>'
+    return plugins.load("targets", "tomcat").from_settings("app", {**table, **more}, state_dir=tmp_path)
+
+
+def test_a_connection_is_kept_as_long_as_it_may_take_unless_the_file_says_otherwise(tmp_path: Path) -> None:
     for own, expected in (
         (' connectionTimeout="20000"', (20_000, "default")),
         (' connectionTimeout="20000" keepAliveTimeout="5000"', (5_000, "configuration file")),
         ("", (60_000, "default")),
     ):
-        (conf / "server.xml").write_text(f"<Server><Service>{connector.format(own)}</Service></Server>\n")
-        app = plugins.load("targets", "tomcat").from_settings("app", table, state_dir=tmp_path)
-        state = app.states()["keepAliveTimeout"]
+        state = packaged(tmp_path, own).states()["keepAliveTimeout"]
         assert (state.running, state.source) == expected, own
+
+
+def test_the_check_of_flags_fills_no_second_heap(tmp_path: Path) -> None:
+    """The program that it is for still runs, with a heap of its own."""
+    java, said = tmp_path / "java", tmp_path / "said"
+    java.write_text(f'#!/bin/sh\necho "$@" >> {said}\n')
+    java.chmod(0o755)
+    app = packaged(tmp_path, names={"java": str(java)})
+    app.preflight(Config({"AlwaysPreTouch": True}))
+    assert said.read_text().rstrip().endswith(" -XX:-AlwaysPreTouch -version")
+
+
+@pytest.mark.parametrize("written", ["", ' socket.bufferPool="-2"'], ids=["default", "in the file"])
+def test_the_pool_of_buffers_is_sized_by_the_heap_unless_the_file_says_otherwise(written: str, tmp_path: Path) -> None:
+    state = packaged(tmp_path, written).states()["socketBufferPool"]
+    assert (state.running, state.lock_reason) == (-2, "")
 
 
 def test_java_needs_half_a_minute_of_load_after_a_restart(tmp_path: Path) -> None:

@@ -19,6 +19,20 @@ from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, commit, snapshot_from_json, snapshot_to_json, take_back
 
 following = import_module("trimtab.trial.follow")
+SETTLE_S = following._SETTLE_S
+
+
+class Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class Following(Bench):
@@ -138,6 +152,38 @@ def test_one_that_needs_a_moment_is_waited_for(bench: Following, monkeypatch: py
     monkeypatch.setattr(bench.targets["web"], "health", late)
     bench.commit(db__cache=256)
     assert len(tries) >= 3
+
+
+@pytest.fixture
+def clock(bench: Following, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """`web` answers 503 for a minute of this clock after each restart of `db`, as httpd does."""
+    clock, db = Clock(), bench.targets["db"]
+    seen, since = [db.values["cache"]], [-60.0]
+
+    def health() -> None:
+        if db.values["cache"] != seen[0]:  # only a restart changes it
+            seen[0], since[0] = db.values["cache"], clock.now
+        if clock.now < since[0] + 60.0:
+            raise TargetError("it answers 503")
+
+    monkeypatch.setattr(following, "_SETTLE_S", SETTLE_S)
+    monkeypatch.setattr(following, "time", clock)
+    monkeypatch.setattr(bench.targets["web"], "health", health)
+    return clock
+
+
+def test_a_proxy_that_tries_again_after_a_minute_is_waited_for(bench: Following, clock: Clock) -> None:
+    bench.commit(db__cache=256)
+    assert clock.now >= 60.0
+
+
+def test_it_is_waited_for_after_the_way_back_too(bench: Following, clock: Clock) -> None:
+    with bench.room() as room:
+        assert bench.run(room, db__cache=256).status is Status.OK
+        bench.targets["web"].health()
+        assert clock.now >= 120.0, "once on the way there, and once on the way back"
+        trial = bench.run(room, app__method="ring")
+    assert trial.status is Status.OK, trial.reason
 
 
 def test_a_rollback_restarts_it_too(bench: Following) -> None:

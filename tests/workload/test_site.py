@@ -253,6 +253,11 @@ def test_interactions_are_judged_by_their_limits() -> None:
     assert browsers.with_rate(10).remarks(replace(log, response=response.within(9, 10)), (0.0, 2.0)) == (
         "p90 of each interaction is within its limit",
     )
+    late = Buckets.of([(0, labels.index("AdminConfirm"), 30_000_000, 3), (0, 0, 1_000, 5)])
+    home, *_, confirmed = interactions(timed_out := replace(log, error=late, users=100), shop, 0, 2)
+    assert (confirmed.state, confirmed.n, confirmed.p90_s, confirmed.is_within) == ("AdminConfirm", 0, 30.0, False)
+    assert (home.n, home.p90_s) == (10, 1.0), "a quick error says nothing of the limit"
+    assert browsers.remarks(timed_out, (0.0, 2.0))[1].endswith("NewProducts 6 s > 5 s, AdminConfirm 30 s > 20 s")
     assert within_band(10.5, 100, 7.0)
     assert not within_band(15.0, 100, 7.0)
     assert not within_band(7.0, 100, 7.0)

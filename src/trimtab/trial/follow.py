@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trimtab.errors import ApplyError, TargetError
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
     from trimtab.systems import Snapshot, Stack, Target, Tier, Undone
 
-__all__ = ["follow", "left_behind", "restart_as_it_is"]
+__all__ = ["follow", "left_behind", "restart_as_it_is", "settle"]
 
-_SETTLE_S = 10.0
-"""How long a tier whose database was restarted may take to notice and to connect again."""
+_SETTLE_S = 75.0
+"""How long a tier may take to serve again after one that it needs was restarted: httpd asks one that was away after 60 s."""
 _POLL_S = 0.05
 
 
@@ -91,6 +92,13 @@ def follow(
         finally:
             spent(tier, time.monotonic() - started)
     return later
+
+
+def settle(stack: Stack, restarted: Sequence[str]) -> None:
+    """After a way back: waits until the tiers that need one of `restarted` serve; one that does not is left to the next look."""
+    with suppress(TargetError):
+        for tier in stack.depending(restarted):
+            _await_health(tier)
 
 
 def _await_health(tier: Tier) -> None:

@@ -59,8 +59,9 @@ class RubisData:
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Users, and the items that are for sale."""
-        return {"users": self.sizes.users, "items": self.sizes.items}
+        """Users, and the first and the last id of the items that are for sale."""
+        sizes = self.sizes
+        return {"users": sizes.users, "first_item": sizes.old_items + 1, "last_item": sizes.old_items + sizes.items}
 
     @property
     def options(self) -> dict[str, str]:

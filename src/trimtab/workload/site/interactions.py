@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trimtab.measure import SecondLog
+from trimtab.measure import Buckets, SecondLog
 from trimtab.units import format_figure
 from trimtab.workload.site.file import SiteFile
 
@@ -24,7 +24,7 @@ class Interaction:
         n: successes.
         share: of all successes.
         mean_s, p90_s: of the response times (WIRT): from when the page was due to the last byte of its last
-            image; NaN without any.
+            image; NaN without any. Failures that took as long as the limit or longer count in `p90_s`.
         limit_s: what `p90_s` should not exceed; 0: no limit.
     """
 
@@ -38,17 +38,18 @@ class Interaction:
     @property
     def is_within(self) -> bool:
         """Whether the limit is kept; true without one or without an interaction."""
-        return self.limit_s == 0 or self.n == 0 or self.p90_s <= self.limit_s
+        return self.limit_s == 0 or math.isnan(self.p90_s) or self.p90_s <= self.limit_s
 
 
 def interactions(log: SecondLog, site: SiteFile, low: int, high: int) -> tuple[Interaction, ...]:
     """Each state of `site` in the seconds `low` (inclusive) to `high` (exclusive) of a run."""
-    window = log.response.within(low, high)
+    window, failed = log.response.within(low, high), log.error.within(low, high)
     total = window.total
     found = []
     for state in site.states:
         label = log.labels.index(state.name) if state.name in log.labels else -1
         own = window.where(window.label == label)
+        late = failed.where((failed.label == label) & (failed.value_us >= state.limit_s * 1e6) & (state.limit_s > 0))
         n = own.total
         found.append(
             Interaction(
@@ -56,17 +57,22 @@ def interactions(log: SecondLog, site: SiteFile, low: int, high: int) -> tuple[I
                 n=n,
                 share=n / total if total else 0.0,
                 mean_s=float(np.dot(own.value_us, own.count)) / n / 1e6 if n else math.nan,
-                p90_s=_percentile(own.value_us, own.count) / 1e6 if n else math.nan,
+                p90_s=_p90_s(own, late),
                 limit_s=state.limit_s,
             )
         )
     return tuple(found)
 
 
-def _percentile(value_us: np.ndarray, count: np.ndarray) -> float:
+def _p90_s(*parts: Buckets) -> float:
+    """Of all of them together; NaN without any."""
+    value_us = np.concatenate([part.value_us for part in parts])
+    count = np.concatenate([part.count for part in parts])
+    if not count.sum():
+        return math.nan
     order = np.argsort(value_us, kind="stable")
     so_far = np.cumsum(count[order])
-    return float(value_us[order][np.searchsorted(so_far, math.ceil(so_far[-1] * _P90 / 100.0))])
+    return float(value_us[order][np.searchsorted(so_far, math.ceil(so_far[-1] * _P90 / 100.0))]) / 1e6
 
 
 def interactions_per_s(log: SecondLog, low: int, high: int) -> float:

@@ -23,7 +23,7 @@ _BUILD_S = 900.0
 _LINES = 15
 _NEEDS = {"mvn": "maven", "javac": "openjdk-17-jdk-headless"}
 _NO_SOURCES = ("target", "PAGES.md")
-_BUILDER = 1
+_BUILDER = 2
 """Counts changes of this module that make the result another one."""
 
 
@@ -115,12 +115,17 @@ def _build(folder: Path, home: Path) -> None:
         for name in names:
             with zipfile.ZipFile(work / name / "target" / f"{name}.war") as war:
                 war.extractall(fresh / name / name)
-            # Something to answer with at "/", where a server's health is asked.
-            (fresh / name / "ROOT").mkdir()
-            (fresh / name / "ROOT" / "index.html").write_text("It works.\n")
+            _front(fresh / name / "ROOT")
         _open(fresh)
         if not home.exists():
             fresh.rename(home)
+
+
+def _front(folder: Path) -> None:
+    """Something to answer with at "/", where a server's health is asked; without the pool of the server's context.xml."""
+    (folder / "META-INF").mkdir(parents=True)
+    (folder / "index.html").write_text("It works.\n")
+    (folder / "META-INF" / "context.xml").write_text('<Context override="true"/>\n')
 
 
 def _maven(work: Path) -> None:
