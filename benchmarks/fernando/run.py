@@ -47,9 +47,6 @@ THESIS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 }
 """Gains in 24 hours, on other machines and versions; its third objective is a mean without the slowest hundredth."""
 _RANKED = 10
-_WINDOW_MAX = "40s"
-"""Longest window: after a restart of Tomcat half a minute is warm-up, and the requests per second go up and down in waves of ten
-seconds, so that twice as long a window costs a third of a run and halves what the waves leave of noise."""
 
 
 def study_of(application: str, objective: str, options: argparse.Namespace, part: str = WHOLE) -> StudyFile:
@@ -69,14 +66,13 @@ def study_of(application: str, objective: str, options: argparse.Namespace, part
         )
         if file.stack is not None and file.stack.memory is not None:
             changed["stack"] = file.stack.model_copy(update={"memory": file.stack.memory + as_found})
-    measure = {"window_max": _WINDOW_MAX}
     if part == BANDIT:
         changed["search"] = file.search.model_copy(update={"searcher": BANDIT})
     if options.quick:
-        measure = {"window": "2s", "window_max": "2s", "warmup_floor": "1s", "warmup_cap": "1s"}
+        short = {"window": "2s", "window_max": "2s", "warmup_floor": "1s", "warmup_cap": "1s"}
+        changed["measure"] = type(file.measure).model_validate({**file.measure.model_dump(), **short})
         changed["workload"] = {**file.workload, "think_scale": 0, "load": {"users": 8}}
         changed["proof"] = file.proof.model_copy(update={"min_pairs": 2, "max_pairs": 2, "ablate": False})
-    changed["measure"] = type(file.measure).model_validate({**file.measure.model_dump(), **measure})
     return file.model_copy(update=changed)
 
 

@@ -81,6 +81,10 @@ class TargetError(TrimtabError):
     exit_code = 3
 
 
+class UnavailableError(TargetError):
+    """The system answers that it cannot serve for a while, as a proxy does (HTTP 503) whose server was away."""
+
+
 class LockedError(TargetError):
     """Another tuner holds the target; the message names it."""
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import http.server
 import os
+import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import trimtab
-from trimtab.errors import AnswerError, LoadError, UsageError
+from tests.servers.certificates import Authority
+from tests.servers.web import site as web_site
+from trimtab.errors import AnswerError, LoadError, TargetError, UnavailableError, UsageError
 from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint
 from trimtab.study.deploy import with_application
 from trimtab.systems import Tier
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.http_probe import http_get
+from trimtab.systems.store_probe import require_service
 from trimtab.workload.base import RemarkingWorkload
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.settings import read_data as read_rubis
@@ -220,6 +227,40 @@ def test_pages_that_are_not_as_they_should_be() -> None:
     with pytest.raises(LoadError, match="the site of endpoint=127.0.0.1:.* cannot be reached") as caught:
         ask(there, "/rubis/categories")
     assert caught.value.hint == "check that it runs, and that it passes requests on to the application"
+
+
+@pytest.mark.parametrize(("status", "waits"), [(503, True), (500, False)])
+def test_a_proxy_that_waits_for_its_server_is_told_from_one_that_fails(status: int, waits: bool) -> None:
+    with site_that_says(status, "sorry") as there, pytest.raises(TargetError) as caught:
+        require_service(f"http://127.0.0.1:{there.port}/")
+    assert isinstance(caught.value, UnavailableError) is waits
+    assert f"answers status={status}" in caught.value.message
+
+
+def test_a_page_over_https_is_asked_for_over_https(tmp_path: Path) -> None:
+    """Of a site whose certificate the machine does not know: that is for the load to check."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*Authority.made(tmp_path).sign("web", "/CN=web", names="IP:127.0.0.1"))
+    with web_site(context) as web:
+        there = Endpoint(
+            protocol="http", host="127.0.0.1", port=web.port, user="", database="", options={"scheme": "https"}
+        )
+        assert ask(there, "/welcome").status == 200
+        assert http_get(f"https://127.0.0.1:{web.port}/welcome", timeout_s=10.0)[0] == 200
+        assert require_service(f"https://127.0.0.1:{web.port}/welcome")
+
+
+@pytest.mark.parametrize(
+    ("url", "port", "scheme"),
+    [("http://shop/", 80, "http"), ("https://shop/", 443, "https"), ("https://shop:8443/", 8443, "https")],
+)
+def test_the_load_goes_to_the_port_and_the_protocol_of_the_url(
+    tmp_path: Path, url: str, port: int, scheme: str
+) -> None:
+    settings: Any = SimpleNamespace(kind="httpd", folder=str(tmp_path), url=url, names={})
+    words: Any = None
+    endpoint = AlwaysThere("web", settings, [], words).endpoint()
+    assert (endpoint.host, endpoint.port, endpoint.options["scheme"]) == ("shop", port, scheme)
 
 
 def test_marks() -> None:

@@ -215,7 +215,9 @@ def test_the_trial_after_a_death_is_not_blamed_for_it(running: Running) -> None:
     running.watcher.then = lambda: os.kill(victim, signal.SIGKILL)
     for trial in (running.trial(users=8, db__work_mem=8192), running.trial(app__maxTotal=20)):
         assert trial.status is Status.OK, trial.reason
-        assert trial.cost_s.get("restore", 0.0) < 60, "nothing waits for httpd's minute"
+        assert trial.cost_s.get("restore", 0.0) + trial.cost_s.get("failed", 0.0) < 60, (
+            "nothing waits for httpd's minute"
+        )
     assert not is_running(victim)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import sqlite3
@@ -154,6 +155,35 @@ def test_apply_asks_and_a_no_changes_nothing(run: Run, tuned: FakeStudy, monkeyp
     assert ran.code == 130
     assert ran.err.endswith("nothing was changed\n")
     assert dict(tuned.target.values) == found
+
+
+def test_a_study_given_by_its_number_is_undone_by_its_name(
+    run: Run, tuned: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as closed:
+        closed.setattr("sys.stdin", None)
+        assert "hint: to apply without a question: trimtab apply '#1' --yes\n" in run("apply", "#1").err
+    found = dict(tuned.target.values)
+    applied = run("apply", "#1", "--yes")
+    assert applied.out.endswith("undo: trimtab rollback fake\n"), applied.err
+    assert run("rollback", "fake").code == 0
+    assert dict(tuned.target.values) == found
+    assert json.loads(run("apply", "#1", "--yes", "--json").out)["undo"] == "trimtab rollback fake"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xml"])
+def test_what_came_without_its_verdict_has_no_winner(run: Run, tuned: FakeStudy, suffix: str) -> None:
+    found = dict(tuned.target.values)
+    assert run("history", "export", "fake", "--to", f"x{suffix}").code == 0
+    came = run("history", "import", f"x{suffix}")
+    assert came.out == "fake: imported as fake-2 (name in use)\n"
+    assert f"note: {suffix[1:]}: status=proven was read as stopped, because the file does not hold" in came.err
+    for status, why in (("stopped", "its status is 'stopped'"), ("proven", "the history does not hold its verdict")):
+        with sqlite3.connect(tuned.path / "state" / "history.db") as database:  # as earlier versions took it in
+            database.execute(f"UPDATE trimtab_study SET status = '{status}' WHERE name = 'fake-2'")
+        ran = run("apply", "fake-2", "--yes", "--study", "study.toml")
+        assert (ran.code, dict(tuned.target.values)) == (2, found)
+        assert f"error: study='fake-2' has no proven winner: {why}" in ran.err
 
 
 @pytest.mark.parametrize("stdin", [None, io.StringIO("y\n")], ids=["closed", "a pipe"])

@@ -27,6 +27,15 @@ def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
     assert (study.path / "state" / "results" / "fake.conf").read_text().strip()
 
 
+def test_a_report_that_cannot_be_written_is_refused_before_the_study(run: Run, study: FakeStudy) -> None:
+    for arguments in (["tune", "study.toml"], ["rank", "study.toml", "--design", "lhs"]):
+        ran = run(*arguments, "--html", "no/such/x.html")
+        assert ran.code == 2
+        assert ran.err.startswith("error: cannot write the report: path='no/such/x.html': No such file or directory\n")
+    assert study.workload.seeds == []
+    assert not (study.path / "state").exists()
+
+
 @pytest.mark.slow
 def test_tune_tells_what_the_server_has_learnt_of_its_queries(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch

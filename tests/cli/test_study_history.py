@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
 from trimtab.errors import TargetError
 from trimtab.history import History
-from trimtab.study import history_of
+from trimtab.study import history_of, remembered_file
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +52,17 @@ def test_a_history_that_cannot_be_used_is_not_remembered(run: Run, tuned: FakeSt
     assert ran.code == 2
     assert ran.err.startswith("error: cannot make the directory of the history: ")
     assert "times as fast as yours" in run("report", "fake").out
+
+
+def test_a_file_that_is_refused_is_not_the_one_that_apply_obeys(run: Run, tuned: FakeStudy) -> None:
+    (tuned.path / "other.toml").write_text(tuned.text.replace('window = "5s"', 'window = "4s"'), encoding="utf-8")
+    refused = run("tune", "other.toml", "--quiet", "--history", "state/history.db")
+    assert refused.code == 2
+    assert "error: the history holds another study named 'fake'" in refused.err
+    assert remembered_file(tuned.path / "state", "fake") == tuned.path / "study.toml"
+    (tuned.path / "study.toml").rename(tuned.path / "moved.toml")
+    assert run("tune", "moved.toml", "--quiet").code == 0, "the study has ended, and the history holds it"
+    assert remembered_file(tuned.path / "state", "fake") == tuned.path / "moved.toml"
 
 
 def test_a_password_of_a_history_is_not_remembered(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trimtab.flow import Budget, Task
 from trimtab.flow.bundles import Bundles
-from trimtab.flow.play_fit import on_top
+from trimtab.flow.play_fit import fitting, on_top, plan_of
 from trimtab.flow.plays import planned
 from trimtab.flow.score import Scorer
 from trimtab.records import Context, Objective, Play
 from trimtab.search import RestartCost
-from trimtab.space import Knob, KnobKind, RestartClass, Space
+from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 
 SPACE = Space(
     [
@@ -70,7 +72,18 @@ def test_a_play_of_which_a_setting_has_no_effect_is_not_tried() -> None:
     assert without is not None
     for play in (CHEAP, MIXED):
         assert on_top(task, task.baseline, play)[0] is not None
-        assert on_top(task, without, play) == (None, "start_cost: without effect with the other settings")
+        why = "start_cost: without effect with the other settings"
+        assert on_top(task, without, play) == (None, why)
+        assert fitting(task, without, play) == (play, None, why), "nor is a part of it"
+
+
+def test_a_play_goes_without_the_settings_that_have_no_effect_whatever_is_tuned() -> None:
+    task = replace(
+        gated(), space=GATED.subspace(["pages"]), baseline=Config({"pages": 10}), unfelt=frozenset({"start_cost"})
+    )
+    plan, left_out = plan_of(task, [MIXED, CHEAP, OFF])
+    assert [(play.name, play.settings) for play in plan] == [("mixed", {"pages": 50})]
+    assert left_out == {"cheap": "its settings have no effect here", "off": "workers is not among the study's knobs"}
 
 
 def test_plays_that_undo_each_other_are_not_on_together() -> None:

@@ -162,19 +162,20 @@ def _plain_trial(number: int, config: dict[str, Any], value: float | None, reaso
     )  # fmt: skip
 
 
-def _plain_study(name: str, rows: list[tuple[dict[str, Any], float | None, str, float]], at: float) -> StudyCopy:
+def plain_study(name: str, rows: list[tuple[dict[str, Any], float | None, str, float]], at: float) -> StudyCopy:
+    """A study with no more than the lossy formats hold."""
     trials = [_plain_trial(number, *row) for number, row in enumerate(rows)]
     record = StudyRecord(
         id=0, name=name, settings={"target": {"db": {"kind": "postgresql"}}}, space={}, objective="throughput",
         baseline=trials[0].config, machine=Machine(cores=2, memory_bytes=1 << 30, hostname="db 1", server_version="18.1"),
-        context=trials[0].context, created_at=at, status="proven", verdict=Verdict(), fingerprint="",
+        context=trials[0].context, created_at=at, status="stopped", verdict=Verdict(), fingerprint="",
     )  # fmt: skip
     return StudyCopy(record, trials)
 
 
 PRINTABLE = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=8)
 PLAIN_COPIES = st.builds(
-    _plain_study,
+    plain_study,
     PRINTABLE,
     st.lists(
         st.tuples(st.fixed_dictionaries(KNOBS), st.none() | FINITE, TEXT, st.floats(0, 2e9, allow_nan=False)),

@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from tests.history.real import unpack_real
 from tests.history.samples import make_trial
-from tests.history.strategies import COPIES, PLAIN_COPIES
+from tests.history.strategies import COPIES, PLAIN_COPIES, plain_study
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.history import Event, Format, History, StudyCopy, load_format, read_space
@@ -107,6 +108,37 @@ def test_csv_and_xml_hold_status_reason_and_time(copy: StudyCopy) -> None:
             assert found.record.machine.server_version == "18.1"
             assert found.record.settings == {"target": {"target0": {"kind": "postgresql"}}}
             assert found.record.context.workload == "tpch 4Q6"
+
+
+@pytest.mark.parametrize("name", [*EXACT, *LOSSY])
+def test_a_trial_that_missed_a_constraint_stays_one(name: str, tmp_path: Path) -> None:
+    copy = plain_study("x", [({"cache": 1}, 10.0, "", 0.0), ({"cache": 2}, 20.0, "", 1.0)], 0.0)
+    copy = replace(copy, trials=[copy.trials[0], replace(copy.trials[1], excess=0.5)])
+    ((first, second),) = (found.trials for found in through(name, [copy], str(tmp_path)))
+    assert not second.is_feasible
+    assert first.excess == 0.0
+    if name == "text":
+        assert second.measurement is None
+    else:
+        assert second.excess == 0.5
+
+
+@pytest.mark.parametrize("name", ["csv", "xml"])
+@pytest.mark.parametrize(
+    ("status", "read"),
+    [("proven", "stopped"), ("no_improvement", "stopped"), ("ranked", "stopped"), ("benched", "stopped"),
+     ("interrupted", "interrupted"), ("running", "running")],
+)  # fmt: skip
+def test_an_outcome_that_the_file_does_not_hold_is_not_claimed(
+    name: str, status: str, read: str, tmp_path: Path
+) -> None:
+    copy = plain_study("x", [({"cache": 1}, 10.0, "", 0.0)], 0.0)
+    place = str(tmp_path / "x")
+    make(name).write([replace(copy, record=replace(copy.record, status=status))], place)
+    imported = make(name).read(place)
+    assert [found.record.status for found in imported.studies] == [read]
+    note = f"{name}: status={status} was read as stopped, because the file does not hold what was found"
+    assert (note in imported.notes) == (status != read)
 
 
 @given(st.booleans() | st.integers(-(10**29), 10**29) | st.floats() | st.text())

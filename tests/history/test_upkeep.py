@@ -13,7 +13,7 @@ import pytest
 from tests.history.samples import make_trial, study_values, write_trials
 from tests.history.test_crash import filled
 from trimtab.errors import HistoryError
-from trimtab.history import History, back_up, check, compact, digest
+from trimtab.history import History, back_up, check, compact, digest, merge
 
 
 def sound_trial(number: int) -> object:
@@ -112,6 +112,17 @@ def test_looking_after_nothing_makes_no_file(tmp_path: Path, work: object) -> No
     with pytest.raises(HistoryError, match=r"there is no history='.*none\.db'\nhint: `trimtab tune` makes one"):
         work(tmp_path / "none.db")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.service
+def test_a_database_without_a_history_is_refused_and_stays_empty(database: str, tmp_path: Path) -> None:
+    with History.open(tmp_path / "own.db") as own:
+        for work in (compact, lambda place: back_up(place, tmp_path / "copy.db"), lambda place: merge(own, place)):
+            with pytest.raises(HistoryError, match="there is no history="):
+                work(database)
+    assert not (tmp_path / "copy.db").exists()
+    with psycopg.connect(database) as connection:
+        assert connection.execute("select * from pg_tables where tablename like 'trimtab%'").fetchall() == []
 
 
 def test_a_backup_holds_everything(sound: str, tmp_path: Path) -> None:

@@ -85,6 +85,21 @@ def test_files_of_the_kernel(tmp_path: Path) -> None:
     assert oom_kills(1, tmp_path) is None
 
 
+def test_kills_in_a_group_of_others_too_are_not_told(tmp_path: Path) -> None:
+    """What else runs where the tuner runs, as in one container, may have been killed."""
+    for pid in (os.getpid(), 1, 2):
+        (tmp_path / f"proc/{pid}").mkdir(parents=True)
+        group = "/box" if pid != 2 else "/box/server"
+        (tmp_path / f"proc/{pid}/cgroup").write_text(f"0::{group}\n")
+    (tmp_path / "proc/self").mkdir()
+    (tmp_path / "proc/self/mountinfo").write_text("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n")
+    for group in ("box", "box/server"):
+        (tmp_path / "sys/fs/cgroup" / group).mkdir(parents=True)
+        (tmp_path / "sys/fs/cgroup" / group / "memory.events").write_text("oom 1\noom_kill 3\n")
+    assert oom_kills(1, tmp_path) is None
+    assert oom_kills(2, tmp_path) == 3
+
+
 def test_each_volume_once(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (found,) = volume_uses([tmp_path, tmp_path / "a", tmp_path / "missing"])

@@ -175,6 +175,13 @@ def test_minimised_metrics_are_stopped_upwards() -> None:
     assert stopped_at(0.5 + 0.1 * rng.standard_normal(20), is_maximised=False) is None
 
 
+def test_another_run_begins_with_nothing() -> None:
+    stop = EarlyStop(Interval(1, 1, 1), is_maximised=True)
+    assert any(stop.update(0.4) for _ in range(20))
+    stop.begin()
+    assert not any(stop.update(1.0) for _ in range(20))
+
+
 def test_an_unknown_incumbent_stops_nothing() -> None:
     stop = EarlyStop(Interval(math.nan, math.nan, math.nan), is_maximised=True)
     assert not any(stop.update(0.0) for _ in range(20))

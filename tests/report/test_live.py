@@ -59,6 +59,15 @@ def test_a_missed_constraint_is_shown_while_the_study_runs() -> None:
         assert expected in out.getvalue()
 
 
+def test_what_a_guard_has_stopped_missed_no_constraint_of_the_objective() -> None:
+    out = io.StringIO()
+    stopped = trial(5, Role.SEARCH, BASELINE, 1.3, excess=0.4, status=Status.STOPPED_EARLY, reason="stopped: p99=90 ms")
+    with Progress(Console(file=out), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.trial_ended(stopped, None, None)
+    assert "stopped early, 1.30 (1.25 to 1.35) times as fast; stopped: p99=90 ms" in out.getvalue().replace("\n", " ")
+
+
 def test_a_budget_of_trials_shows_no_time() -> None:
     out = io.StringIO()
     with Progress(Console(file=out), clock=lambda: 0.0) as progress:

@@ -25,6 +25,7 @@ from tests.report.conftest import (
 from trimtab.records import BenchSummary, DesignPlan, GainInterval, Role, Status, Verdict
 from trimtab.report import print_report, render_html, report_text, summarise
 from trimtab.report.headline import headline
+from trimtab.report.html import report_figures
 from trimtab.space import Config
 
 PLAN = DesignPlan(kind="lhs", batches=(12,), n_runs=12)
@@ -40,6 +41,36 @@ def test_a_winner_is_told_in_one_sentence_with_its_interval(better: Study) -> No
         "This config is 1.82 times as fast as yours (95 % interval 1.61 to 2.05): 4 settings, proven in 6 alternating "
         "pairs." in squeezed(report_text(*better))
     )
+
+
+def test_each_interval_is_given_the_level_that_it_has(better: Study) -> None:
+    study, trials = better
+    worth = {"work_mem": {"verdict": "proven", "alone": {"estimate": 1.2, "low": 1.1, "high": 1.3, "level": 0.95}}}
+    gain = {"estimate": 1.82, "low": 1.61, "high": 2.05, "level": 0.975}
+    other = changed(
+        study, gain=gain, advice_gain={"estimate": 1.31, "low": 1.24, "high": 1.38, "level": 0.95}, worth=worth
+    )
+    text = squeezed(report_text(other, trials))
+    assert "(97.5 % interval 1.61 to 2.05)" in text
+    assert "config throughput (/s) times as fast interval measured in" in text
+    page = squeezed(render_html(other, trials))
+    assert "<dt>97.5 % interval</dt>" in page
+    assert "estimates with their 95 % interval." in page
+    assert "without it, with 95 % interval" in page
+    alike = changed(study, gain=gain, advice_gain=gain)
+    assert "times as fast 97.5 % interval measured in" in squeezed(report_text(alike, trials))
+
+
+def test_a_run_that_a_guard_has_ended_is_not_the_best_so_far(running: Study) -> None:
+    study, trials = running
+    fast = trial(len(trials), Role.SEARCH, {**BASELINE, "work_mem": 8192}, 3.0, status=Status.STOPPED_EARLY)
+    best = summarise(study, [*trials, fast]).best
+    assert best is not None
+    assert best.number < fast.number
+    assert "the best so far is 1.31 times as fast as yours" in squeezed(report_text(study, [*trials, fast]))
+    line = next(t for t in report_figures(study, [*trials, fast], summarise(study, [*trials, fast]))["progress"]["data"]
+                if t["name"] == "best so far")  # fmt: skip
+    assert max(line["y"]) < 2
 
 
 def test_the_load_is_named_with_its_clients_and_its_rate(better: Study) -> None:

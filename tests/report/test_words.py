@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trimtab.records import GainInterval
 from trimtab.report.charts import _log_ticks
 from trimtab.report.facts import Gain
-from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text
+from trimtab.report.words import clean, counted, first_line, level_text, number_text, percent_text, ratio_text
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,17 @@ def test_numbers(value: float | None, text: str) -> None:
 )
 def test_shares(share: float | None, text: str) -> None:
     assert percent_text(share) == text
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [(0.95, "95 %"), (0.975, "97.5 %"), (1 - 0.05 / 4, "98.7 %"), (0.995, "99.5 %"), (1 - 0.05 / 64, "99.9 %"),
+     (0.99999, "99.9 %"), (0.9, "90 %"), (math.nan, "–")],
+)  # fmt: skip
+def test_levels_are_never_rounded_up(level: float, text: str) -> None:
+    assert level_text(level) == text
+    if math.isfinite(level):
+        assert Gain(1.2, 1.1, 1.3, level).interval_text == f"{text} interval 1.10 to 1.30"
 
 
 def test_counts() -> None:

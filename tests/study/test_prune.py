@@ -300,7 +300,7 @@ def _of_another_space(fake: FakeStudy) -> None:
         (None, ["prune = true"], 'must be "auto", "off", or how many knobs to tune', "study-file.md"),
         (None, ["prune = 0"], 'must be "auto", "off", or how many knobs to tune', "study-file.md"),
         (None, ['ranks = "old"'], "search.ranks='old' has no effect while search.prune is off", 'prune = "auto"'),
-        (None, ['prune = "auto"', 'ranks = "old"'], "the history holds no study named 'old'", "it holds: fake"),
+        (None, ['prune = "auto"', 'ranks = "old"'], "the history holds no study named 'old'", "it is empty"),
         (None, ['prune = "auto"', 'ranks = "fake"'], "search.ranks='fake' is the study itself", "name another study"),
         (_of_another_space, ['prune = "auto"', 'ranks = "fake.rank-lhs"'],
          "search.ranks='fake.rank-lhs' is a study of another space: it has no data on compile, method", "had all knobs"),

@@ -8,8 +8,9 @@ import signal
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.errors import UsageError
 from trimtab.history import open_history_at
-from trimtab.records import Play, Role, Trial
+from trimtab.records import Play, Role, Trial, Verdict
 from trimtab.study import load_study_file
 from trimtab.study.begin import fingerprints_of
 
@@ -47,6 +48,41 @@ def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(
         record, _ = fake.tune()
     assert record.fingerprint == earlier
     assert fake.tune()[0].id == record.id
+
+
+@pytest.mark.parametrize("slip", ['searcher = "magic"', 'ranks = "other"\nprune = "auto"', 'warm_start = ["other"]'])
+def test_a_slip_in_the_search_leaves_no_study_behind(fake: FakeStudy, slip: str) -> None:
+    right = fake.text.replace("12 trials", "3 trials")
+    for _ in range(2):
+        fake.text = f"{right}\n[search]\n{slip}\n"
+        with pytest.raises(UsageError):
+            fake.tune(again=True)
+        with open_history_at(None, fake.path / "state") as history:
+            assert history.summaries() == []
+    fake.text = right
+    assert fake.tune()[0].status in ("proven", "no_improvement")
+
+
+def test_a_study_that_is_resumed_runs_again_in_every_word(fake: FakeStudy) -> None:
+    """What was settled when it began stays."""
+    fake.text = fake.text.replace("12 trials", "6 trials") + '\n[search]\nwarm_start = "auto"\nplays = "on"\n'
+    fake.target._plays = (Play(name="less", settings={"cache": 64}, reason="It is less.", worth=0.1),)
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 5 else None
+    before, _ = fake.tune()
+    assert before.verdict.result == "interrupted"
+    seen: list[Verdict] = []
+
+    def look(trial: Trial) -> None:
+        with open_history_at(None, fake.path / "state") as history:
+            seen.append(history.study(before.id).verdict)
+
+    fake.listener.on_trial = look
+    fake.tune()
+    assert {(verdict.result, verdict.stop_reason) for verdict in seen} == {("", "")}
+    settled = before.verdict
+    assert settled.plays is not None
+    assert settled.warm_start is not None
+    assert (seen[0].plays, seen[0].warm_start) == (settled.plays, settled.warm_start)
 
 
 @pytest.mark.parametrize("budget", ["60 trials", "5 trials"])

@@ -14,6 +14,7 @@ from trimtab import plugins
 from trimtab.cli.bench_command import _settings
 from trimtab.errors import ApplyError, SpaceError, UsageError
 from trimtab.records import Role
+from trimtab.report import report_text
 from trimtab.search import RestartCost
 from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
 from trimtab.study.benching import parse_settings
@@ -302,6 +303,9 @@ def test_a_stack_is_searched_one_tier_after_the_other(three: ThreeFakes) -> None
     assert len({tuple(sorted(trial.config.items()))[:2] for trial in first}) == 1, "the values of app are held"
     assert all(name.startswith("app.") for name, _ in sorted(first[0].config.items())[:2])
     assert len({trial.config for trial in first}) > 1
+    text = report_text(record, trials)
+    assert " knobs of db " in text
+    assert "knobs that db" not in text
 
 
 def test_a_tier_that_follows_is_restarted_in_a_study(three: ThreeFakes) -> None:

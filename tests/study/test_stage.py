@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyError, HistoryError, UsageError
+from trimtab.space import Config
 from trimtab.study import load_study_file
+from trimtab.study.begin import require_same_baseline
+from trimtab.study.benching import parse_settings
+from trimtab.study.change import _require_fit
 from trimtab.study.stage import open_stage
 from trimtab.systems import KnobState
 from trimtab.testing.fake_target import FakeTarget
@@ -48,6 +54,33 @@ def test_a_knob_that_cannot_be_felt_whatever_is_tuned_is_left_out(
             "left out, without effect here: workers (felt only where method == 'ring')",
             "left out, without effect here: cache (felt only where workers > 100)",
         )
+
+
+def test_what_a_study_file_says_of_a_knob_that_is_left_out_does_not_stop_it(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _conditioned(monkeypatch, workers="method == 'ring'")
+    fake.text += (
+        "\n[search]\nranges = { workers = [1, 8] }\nadvice = { workers = 4, sort_memory = 8 }\n"
+        'constraints = ["workers * sort_memory <= 64MB"]\n'
+    )
+    path = _named(fake, "workers", "sort_memory")
+    with open_stage(load_study_file(path), fake.path / "state") as stage:
+        assert stage.advice == stage.baseline.replace({"sort_memory": 8})
+        assert stage.space.bounds()["sort_memory"][1] == 32  # with the two workers that it has
+        with pytest.raises(UsageError, match="may not be set here: it is felt only where method == 'ring'"):
+            parse_settings(stage, {"workers": "4"})
+        with pytest.raises(
+            ApplyError, match=r"no effect on the server of now: workers \(felt only where method == 'ring'\)"
+        ):
+            _require_fit(stage, Config({"workers": 4}))
+
+
+def test_a_study_goes_on_only_with_the_knobs_that_it_began_with() -> None:
+    record: Any = SimpleNamespace(name="tpch", baseline=Config({"jit": False, "jit_above_cost": 100000.0}))
+    stage: Any = SimpleNamespace(baseline=Config({"jit": False}))
+    with pytest.raises(HistoryError, match="study='tpch' tunes jit_above_cost, which the study file or the server"):
+        require_same_baseline(record, stage)
 
 
 def test_a_study_of_such_knobs_only_is_refused(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:

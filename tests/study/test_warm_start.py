@@ -89,6 +89,12 @@ def test_starts_serve_a_searcher_without_a_model(past: FakeStudy) -> None:
     assert record.verdict.warm_start.n_asks == 0
 
 
+def test_a_study_can_be_named_by_its_number(past: FakeStudy) -> None:
+    _warm(past, '["#1", "past"]')
+    record, _ = past.tune()
+    assert [each.name for each in record.verdict.warm_start.studies] == ["past"]
+
+
 def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path) -> None:
     """What was taken is frozen: other past studies, and the loss of the old one, change nothing."""
     _warm(past, '"auto"')

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,10 @@ from tests.systems.kernel import DISK, STUDY, alone, kernel, linux
 from trimtab import plugins
 from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.host import LocalHost, disk_under, mount_of
-from trimtab.space import Config, KnobKind
+from trimtab.space import Config, Knob, KnobKind
 from trimtab.study import load_study_file, open_stage
 from trimtab.systems.catalog_file import catalog_faults
+from trimtab.systems.file_knobs import unknown_choice
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.stack import Stack
 from trimtab.systems.tier import Tier
@@ -85,7 +88,7 @@ class TestLinux(TargetSuite):
             changes=CHANGES,
             other=OTHER,
             refused=("swappiness", 100_000),
-            locked=("tcp_syncookies", False),
+            locked=("tcp_syncookies", "0"),
             meddle=meddle,
             can_stay=False,
             state_dir=state_dir,
@@ -315,6 +318,16 @@ def test_what_this_kernel_lacks_is_locked_and_doctor_says_so(tmp_path: Path) -> 
     lines = {name: (is_fine, text) for name, is_fine, text in target.doctor()}
     assert "this kernel has no file='/proc/sys/vm/no_such_setting'" in lines["kernel"][1]
     assert lines["kernel"][1].startswith(("1 of 2 files", "0 of 2 files"))
+
+
+def test_a_number_with_a_meaning_of_its_own_locks_its_setting_only() -> None:
+    """2 of numa_balancing moves pages between tiers of memory: who has set it knew what for."""
+    knobs = tomllib.loads(files("trimtab.catalog").joinpath("kinds/linux.toml").read_text(encoding="utf-8"))["knob"]
+    for name in ("zone_reclaim_mode", "tcp_syncookies", "numa_balancing"):
+        kind = KnobKind(knobs[name]["type"])
+        knob = Knob(name=name, kind=kind, choices=knobs[name]["choices"], default=knobs[name]["default"])
+        assert unknown_choice(knob, "2") == "its value as found, 2, is not one that the catalogue knows"
+        assert unknown_choice(knob, "1") == ""
 
 
 @on_the_kernel

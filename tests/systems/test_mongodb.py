@@ -165,6 +165,14 @@ def test_values_in_use_come_from_three_answers() -> None:
     assert not any("featureCompatibilityVersion" in address for address in values)
 
 
+def test_a_parameter_of_the_file_has_the_value_that_was_set_since() -> None:
+    """Or a value of ours would be read as the found one, and would stay after the way back."""
+    options = {**OPTIONS, "parsed": {**OPTIONS["parsed"], "setParameter": {"ttlMonitorSleepSecs": "60"}}}  # type: ignore[dict-item]
+    now = values_of({**PARAMETERS, "ttlMonitorSleepSecs": 5}, options, STATUS)
+    assert now["setParameter.ttlMonitorSleepSecs"] == "5"
+    assert len(commands_of("setParameter:\n  ttlMonitorSleepSecs: 60\n", now)) == 1
+
+
 def test_values_are_printed_as_a_file_and_read_back() -> None:
     values = values_of(PARAMETERS, OPTIONS, STATUS)
     text = as_conf(values)

@@ -92,6 +92,17 @@ def test_what_somebody_else_did_is_told(change: dict[str, Any], text: str, stops
     assert found.hint or not stops
 
 
+def test_what_a_restart_has_lost_was_changed_by_nobody() -> None:
+    """A server that the kernel has killed because of our own setting, which was made by SET GLOBAL, comes back without it."""
+    left = replace(LEFT, settings={"sort_buffer_size": ("4194304", "SET GLOBAL")})
+    now = replace(left, settings={"sort_buffer_size": ("262144", "default")}, instance="4712 boot:100")
+    (found,) = differences(left, now)
+    assert found.text == "the server was restarted by somebody else, or crashed"
+    assert not found.stops
+    (changed,) = differences(left, replace(now, instance=left.instance))
+    assert changed.stops
+
+
 def test_a_second_of_uptime_is_no_restart() -> None:
     assert list(differences(replace(LEFT, instance=""), replace(LEFT, instance="", began_s=101.5))) == []
 

@@ -53,6 +53,7 @@ def test_forbidden_knobs_are_not_curated() -> None:
         ("wal_sync_method", "durability"),
         ("autovacuum", "data_loss"),
         ("max_connections", "replication"),
+        ("wal_log_hints", "replication"),
     ],
 )
 def test_dangerous_knobs_have_their_class(name: str, safety: str) -> None:
@@ -254,3 +255,15 @@ def test_knobs_of_parallel_queries_change_plans_with_workers_and_none_without(ta
                 assert _plans(connection, other, 0) == _plans(connection, {}, 0), name
         finally:
             connection.execute("DROP TABLE shape_one, shape_two")
+
+
+@pytest.mark.service
+def test_a_standby_that_is_away_has_its_limits_kept(target: PostgresTarget) -> None:
+    """Its slot stands for it: with fewer workers than its primary it would stop when it comes back, and no undo would help."""
+    assert "standby" not in target.states()["max_worker_processes"].lock_reason
+    with target._reach.connect() as connection:
+        connection.execute("SELECT pg_create_physical_replication_slot('away')")
+        try:
+            assert "standby" in target.states()["max_worker_processes"].lock_reason
+        finally:
+            connection.execute("SELECT pg_drop_replication_slot('away')")

@@ -22,7 +22,15 @@ def write(target: PostgresTarget, text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["work_mem = 5MB", "random_page_cost = 1.5", "enable_sort = off", "wal_compression = on", "bgwriter_delay = 1s"],
+    [
+        "work_mem = 5MB",
+        "random_page_cost = 1.5",
+        "enable_sort = off",
+        "wal_compression = on",
+        "bgwriter_delay = 1s",
+        "max_parallel_workers_per_gather = 3",
+        "log_min_duration_statement = 0",
+    ],
 )
 def test_what_is_not_loaded_is_refused(target: PostgresTarget, text: str) -> None:
     write(target, text + "\n")

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from tests.trial.test_stack_room import Bench
-from trimtab.errors import ApplyError, RestoreError, TargetError
+from trimtab.errors import ApplyError, RestoreError, TargetError, UnavailableError
 from trimtab.records import Status
 from trimtab.space import Config
 from trimtab.study.recovery import recover
@@ -164,7 +164,7 @@ def clock(bench: Following, monkeypatch: pytest.MonkeyPatch) -> Clock:
         if db.values["cache"] != seen[0]:  # only a restart changes it
             seen[0], since[0] = db.values["cache"], clock.now
         if clock.now < since[0] + 60.0:
-            raise TargetError("it answers 503")
+            raise UnavailableError("it answers 503")
 
     monkeypatch.setattr(following, "_SETTLE_S", SETTLE_S)
     monkeypatch.setattr(following, "time", clock)
@@ -180,10 +180,20 @@ def test_a_proxy_that_tries_again_after_a_minute_is_waited_for(bench: Following,
 def test_it_is_waited_for_after_the_way_back_too(bench: Following, clock: Clock) -> None:
     with bench.room() as room:
         assert bench.run(room, db__cache=256).status is Status.OK
-        bench.targets["web"].health()
-        assert clock.now >= 120.0, "once on the way there, and once on the way back"
+        assert 60.0 <= clock.now < 120.0, "on the way back only the next trial waits, and no exit"
         trial = bench.run(room, app__method="ring")
+        assert clock.now >= 120.0
     assert trial.status is Status.OK, trial.reason
+
+
+def test_what_fails_for_another_reason_is_not_waited_for_so_long(bench: Following, clock: Clock) -> None:
+    def fails() -> None:
+        raise TargetError("it answers 500")
+
+    bench.targets["web"].health = fails  # type: ignore[method-assign]
+    with pytest.raises(ApplyError, match="it answers 500"):
+        bench.commit(db__cache=256)
+    assert SETTLE_S <= clock.now < 2 * SETTLE_S
 
 
 def test_a_rollback_restarts_it_too(bench: Following) -> None:

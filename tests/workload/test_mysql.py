@@ -262,6 +262,17 @@ def test_a_disk_that_is_too_small_is_said_before_anything_is_written(clean: Endp
     assert "trimtab_thing" not in databases(clean)
 
 
+def test_a_copy_has_each_row_as_it_is(clean: Endpoint) -> None:
+    """An id of 0 is no wish for the next number."""
+    rows(clean, "", "CREATE DATABASE trimtab_thing")
+    rows(clean, "trimtab_thing", "CREATE TABLE store (id int AUTO_INCREMENT PRIMARY KEY, name varchar(9))")
+    for number, name in ((7, "admin"), (1, "main")):
+        rows(clean, "trimtab_thing", f"INSERT INTO store VALUES ({number}, '{name}')")
+    rows(clean, "trimtab_thing", "UPDATE store SET id = 0 WHERE id = 7")
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    assert rows(clean, "trimtab_thing_run", "SELECT id, name FROM store ORDER BY id") == [(0, "admin"), (1, "main")]
+
+
 def test_a_copy_of_nothing_is_empty_but_for_its_mark(clean: Endpoint) -> None:
     rows(clean, "", "CREATE DATABASE trimtab_thing")
     clone(clean, "trimtab_thing", "trimtab_thing_run")

@@ -17,6 +17,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.measure import SecondLog
 from trimtab.measure.second_log import Buckets
 from trimtab.records import Endpoint
+from trimtab.trial import MeasurePlan
 from trimtab.workload.base import RatedWorkload, Workload
 from trimtab.workload.site import SITE_KEYS, SiteLoad, SiteWorkload, builtin_site, interactions
 from trimtab.workload.site.interactions import interactions_per_s, within_band
@@ -139,6 +140,16 @@ def test_how_long_browsers_think_is_a_law_of_the_site_or_of_the_study() -> None:
     fixed = thinking(think_law="fixed")
     assert fixed["think"] is None
     assert {state["label"]: state["wait_s"] for state in fixed["states"]}["SellItemForm"] == 7.0
+
+
+def test_a_warm_run_waits_until_the_mix_is_right(tmp_path: Path) -> None:
+    """As after a restart: two pauses of 7 s after the last browser has come, which `warmup_floor` asks for."""
+    plan = MeasurePlan(window_s=30.0, window_max_s=30.0, warmup_floor_s=34.0, warmup_cap_s=60.0)
+    closed = made(tmp_path, think_scale=1.0, load={"users": 4, "start": "20s"})
+    assert closed.arrivals_s == pytest.approx(20.0 + 2 * closed.browsers.site.think.mean_s)
+    rubis = SiteWorkload(replace(closed.browsers, site=builtin_site("rubis")))
+    assert plan.warm(rubis.arrivals_s).warmup_floor_s == 34.0
+    assert made(tmp_path, think_scale=1.0, load={"rate": 5}).arrivals_s == 0.0
 
 
 def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:

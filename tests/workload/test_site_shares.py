@@ -71,6 +71,19 @@ def test_a_browser_walks_by_these_shares(name: str, mix: str, expected: dict[str
     assert length == pytest.approx(expected_length, rel=0.02 if name == "rubis" else 0.25)
 
 
+@pytest.mark.parametrize("mix", ["bidding", "browsing"])
+def test_a_browser_that_reads_literally_walks_by_the_shares_of_that_reading(mix: str) -> None:
+    site = builtin_site("rubis")
+    source = build_source(plain_site(site, mix, numbers={}, is_literal=True))
+    n = 400_000
+    counts, _ = source.walk(n, 1)  # type: ignore[union-attr]
+    exact = stationary_shares(site.mix(mix), site.start, is_literal=True)
+    # Sessions hardly ever end: neighbours are more alike than in the other reading.
+    for state, count in zip(site.states, counts, strict=True):
+        share = exact[state.name]
+        assert count / n == pytest.approx(share, abs=10 * np.sqrt(max(share, 1e-6) / n) + 1e-6), state.name
+
+
 def test_a_literal_reading_ends_sessions_hardly_ever() -> None:
     site = builtin_site("rubis")
     counts = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -52,33 +53,38 @@ def command(
     if given is None and record.origin:
         raise UsageError(
             f"study={name!r} was imported: its target is not obeyed",
-            hint=f"give your own study file: trimtab apply {name} --study FILE",
+            hint=f"give your own study file: trimtab apply {quote(name)} --study FILE",
         )
     file = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
-        for word, text in proposal.where.items():
-            say(f"{word}: {text}")
-        for change in proposal.changes:
-            late = " (restart)" if change.needs_restart else ""
-            say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
+        _show(proposal)
         return yes or _says_yes(name)
 
     effective = apply_winner(record, file, state_dir, agrees=agrees, say=say)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort
+    undo = f"trimtab rollback {quote(record.name)}"  # the point is kept under the study's name, not under its number
     if as_json:
-        print_json({"applied": dict(config), "effective": dict(effective), "undo": f"trimtab rollback {name}"})
+        print_json({"applied": dict(config), "effective": dict(effective), "undo": undo})
     else:
-        click.echo(f"applied {counted(len(config), 'setting')}; undo: trimtab rollback {name}")
+        click.echo(f"applied {counted(len(config), 'setting')}; undo: {undo}")
     return 0
+
+
+def _show(proposal: Proposal) -> None:
+    for word, text in proposal.where.items():
+        say(f"{word}: {text}")
+    for change in proposal.changes:
+        late = " (restart)" if change.needs_restart else ""
+        say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
 
 
 def _says_yes(name: str) -> bool:
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
         raise UsageError(
             "cannot ask for confirmation: stdin is not a terminal; nothing was changed",
-            hint=f"to apply without a question: trimtab apply {name} --yes",
+            hint=f"to apply without a question: trimtab apply {quote(name)} --yes",
         )
     return click.confirm("Set these on the server?", err=True)

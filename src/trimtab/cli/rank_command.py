@@ -47,10 +47,12 @@ def command(
     it, and a higher --runs extends it. Exit code 0: the knobs could be ranked; 1: not enough data to tell.
     """
     from trimtab.history import read_history_at
-    from trimtab.report import print_rank, rank_to_json, write_rank_html
+    from trimtab.report import print_rank, rank_to_json, require_html_place, write_rank_html
     from trimtab.study import history_of, make_rankers, rank_study
 
     make_rankers(rankers)
+    if html is not None:
+        require_html_place(html)
     file, name = _named(study)
     _require_design(design, runs, again, file, study)
     url = history_url or history_of(state_dir, name, file)

@@ -42,16 +42,18 @@ def command(
     file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     from rich.console import Console
 
-    from trimtab.history import open_history_at, read_history_at
-    from trimtab.report import Progress, print_report, write_html
+    from trimtab.history import read_history_at
+    from trimtab.report import Progress, print_report, require_html_place, write_html
     from trimtab.study import remember_file, tune
 
-    if history_url is not None:
-        open_history_at(history_url, state_dir).close()  # one that cannot be used must not be remembered
-    remember_file(state_dir, file.study.name, study_file, history=history_url)
+    def remember() -> None:  # `apply` obeys what is remembered: not before the history has taken the study
+        remember_file(state_dir, file.study.name, study_file, history=history_url)
+
+    if html is not None:
+        require_html_place(html)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
-        record, trials = tune(file, state_dir, progress, again=again, say=say)
+        record, trials = tune(file, state_dir, progress, again=again, say=say, on_accept=remember)
     with read_history_at(file.study.history, state_dir) as history:
         classes = classes_of(history, record)
     if html is not None:

@@ -15,6 +15,8 @@ __all__ = ["WITHIN", "fitting", "on_top", "plan_of", "restart_runs"]
 WITHIN = "within_limits"
 """The play that only makes the found settings legal."""
 
+_UNFELT = "without effect with the other settings"
+
 _PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)
 """Of a play's step, where the whole would break a constraint: less than half of it is another idea."""
 
@@ -27,11 +29,13 @@ def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[s
     """
     plan, left_out = [], dict[str, str]()
     for play in plays:
-        outside = [name for name in play.settings if name not in task.space.knobs]
-        if outside:
-            left_out[play.name] = f"{', '.join(outside)} is not among the study's knobs"
+        felt = {name: value for name, value in play.settings.items() if name not in task.unfelt}
+        outside = [name for name in felt if name not in task.space.knobs]
+        if outside or not felt:
+            why = f"{', '.join(outside)} is not among the study's knobs" if felt else "its settings have no effect here"
+            left_out[play.name] = why
             continue
-        settings = {name: _legal(task, name, value) for name, value in play.settings.items()}
+        settings = {name: _legal(task, name, value) for name, value in felt.items()}
         if all(settings[name] == task.baseline[name] for name in settings):
             left_out[play.name] = "your settings have it already"
             continue
@@ -53,7 +57,7 @@ def on_top(task: Task, held: Config, play: Play) -> tuple[Config | None, str]:
         return None, f"it contradicts a constraint: {broken[0]}"
     unfelt = [name for name in play.settings if config[name] != asked[name]]
     if unfelt:
-        return None, f"{', '.join(unfelt)}: without effect with the other settings"
+        return None, f"{', '.join(unfelt)}: {_UNFELT}"
     if config in (held, task.baseline):
         return None, "the plays kept before have it already"
     return config, ""
@@ -69,7 +73,7 @@ def fitting(task: Task, held: Config, play: Play, *, in_part: bool = True) -> tu
         in_part: whether half of its step or more will do.
     """
     config, why = on_top(task, held, play)
-    if config is not None or not in_part:
+    if config is not None or not in_part or why.endswith(_UNFELT):
         return play, config, why
     for part in _parts(task, held, play):
         config, _ = on_top(task, held, part)

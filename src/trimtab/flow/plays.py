@@ -355,6 +355,5 @@ def _verdict(trial: Trial, worth: Interval | None) -> str:
 def _note(trial: Trial) -> str:
     if trial.status is Status.OK:
         return ""
-    if trial.status is Status.STOPPED_EARLY:
-        return f"ended early: clearly worse by more than {format_percent(0.1)} than the best so far"
-    return f"{trial.status}: {trial.reason.partition(chr(10))[0]}"
+    what = "ended early" if trial.status is Status.STOPPED_EARLY else trial.status
+    return f"{what}: {trial.reason.partition(chr(10))[0]}"

@@ -266,6 +266,7 @@ def _thinned(
     """`start` without the knobs that were no better than their found values in single runs. What it has lost already of the
     gain of `leader`, the best of the search, counts."""
     current, slack = start, max(task.proof.min_gain, scorer.noise_sd)
+    runs.small(_n_lines(task, start))
     core = _core(task, scorer, start, slack)
     weak, sure = weak_and_sure(task, scorer.trials, start, slack, core)
     lines = set(start.difference(task.baseline))

@@ -185,8 +185,9 @@ class Scorer:
 
     @property
     def best_gain(self) -> float | None:
-        """How many times better than the baseline the best single run was; None before the first."""
-        losses = [t.loss for t in self.trials if t.is_feasible and t.role not in BASELINE_ROLES and t.loss is not None]
+        """How many times better than the baseline the best full run of another config was; None before the first."""
+        full = [t for t in self.trials if t.status is Status.OK and t.is_feasible and t.role not in BASELINE_ROLES]
+        losses = [t.loss for t in full if t.loss is not None]
         return math.exp(-min(losses)) if losses else None
 
     def value_of(self, trial: Trial) -> float:

@@ -76,6 +76,7 @@ class Task:
         cycle: the contexts that follow each other; None: `context` all the time.
         restarts: those that cost much more than others.
         windows_s: shortest and longest measuring window; None: the study does not make its runs itself.
+        unfelt: knobs outside the space that have no effect whatever is tuned.
     """
 
     space: Space
@@ -93,6 +94,7 @@ class Task:
     cycle: Cycle | None = None
     restarts: Sequence[RestartCost] = ()
     windows_s: tuple[float, float] | None = None
+    unfelt: frozenset[str] = frozenset()
 
     @property
     def is_prudent(self) -> bool:

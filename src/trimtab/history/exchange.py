@@ -107,7 +107,7 @@ def merge(history: History, place: str) -> Arrivals:
     """Takes in every study of another history, as `import_file` does. A file is not changed, whatever its version.
 
     Raises:
-        HistoryError: it is no history, is damaged, or holds what no study can hold. Nothing is kept then.
+        HistoryError: it is not there or no history, is damaged, or holds what no study can hold. Nothing is kept then.
     """
     with _opened_copy(place) as other:
         copies = (other.copy(summary.id) for summary in other.summaries())
@@ -117,7 +117,7 @@ def merge(history: History, place: str) -> Arrivals:
 @contextmanager
 def _opened_copy(place: str) -> Iterator[History]:
     if "://" in place and not place.startswith("sqlite:"):
-        with History.open(place) as history:
+        with History.open(place, is_there=True) as history:
             yield history
         return
     path = Path(place.removeprefix("sqlite:///")).expanduser()

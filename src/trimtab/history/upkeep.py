@@ -203,7 +203,7 @@ def _seal(copy: sqlite3.Connection) -> None:
 
 def _copy_rows(engine: Engine, path: Path) -> None:
     """Every row of a PostgreSQL history as it is, ids too, from one snapshot."""
-    History.open(engine.url.render_as_string(hide_password=False)).close()
+    History.open(engine.url.render_as_string(hide_password=False), is_there=True).close()
     target = make_engine(path)
     try:
         with engine.connect().execution_options(isolation_level="REPEATABLE READ") as source, target.begin() as copy:
@@ -226,7 +226,7 @@ def compact(place: str | Path) -> tuple[int, int]:
     """
     engine = _existing(place)
     try:
-        History.open(place).close()
+        History.open(place, is_there=True).close()
         with translated(str(place)):
             before = _size(engine)
             with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:

@@ -186,9 +186,12 @@ def swapped_bytes(root: Path = Path("/")) -> int | None:
 
 
 def oom_kills(pid: int, root: Path = Path("/")) -> int | None:
-    """Processes that the kernel has killed because memory ran out in the cgroup of `pid`; None when it does not say."""
+    """Processes that the kernel has killed because memory ran out in the cgroup of `pid`; None when it does not say, or when this
+    process is in the same one: then others may be, and it cannot be told whose they were."""
     for version, name in ((2, "memory.events"), (1, "memory.oom_control")):
         folder = cgroup_folder("memory", version, root=root, pid=pid)
+        if folder is not None and folder == cgroup_folder("memory", version, root=root, pid=os.getpid()):
+            return None
         for line in _text(folder / name).splitlines() if folder is not None else ():
             if line.startswith("oom_kill "):
                 return int(line.split()[1])

@@ -13,7 +13,8 @@ Analysis of Unreplicated Factorials", Technometrics 31 (1989), eq. 2 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,7 +22,7 @@ import numpy as np
 import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
-from trimtab.errors import UsageError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.importance.designs import LEAST_RUNS, two_levels
 from trimtab.importance.ranking import Ranking, RankProblem
 from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
@@ -143,7 +144,7 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
         return None
     signs = np.array([[_position(space.knobs[n], t.config[n], levels[n]) for n in names] for t in trials])
     # What has no effect in a run is at neither level there, and nothing has moved it: it counts as the middle.
-    signs[_inactive(space, trials, {n: levels[n] for n in names})] = 0.0
+    signs[_inactive(space, trials, names)] = 0.0
     is_run = np.isfinite(signs).mean(axis=1) >= _SHARE_AT_LEVELS
     if np.isfinite(signs).all(axis=1).sum() < _SHARE_UNTOUCHED * max(1, is_run.sum()):
         return None
@@ -170,16 +171,15 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
     )  # fmt: skip
 
 
-def _inactive(space: Space, trials: Sequence[Trial], levels: Mapping[str, tuple[Value, Value]]) -> NDArray[np.bool_]:
+def _inactive(space: Space, trials: Sequence[Trial], names: Sequence[str]) -> NDArray[np.bool_]:
     """(n, d) where the knob of a column has no effect in the trial of a row, by its condition."""
-    found = np.zeros((len(trials), len(levels)), dtype=np.bool_)
-    for column, (name, pair) in enumerate(levels.items()):
-        knob = space.knobs[name]
-        if knob.condition is None:
-            continue
-        other = pair[0] if pair[0] != knob.default else pair[1]
-        found[:, column] = [space.canonical(t.config.replace({name: other}))[name] != other for t in trials]
-    return found
+    found = np.zeros((len(trials), len(space.knobs)), dtype=np.bool_)
+    if any(knob.condition is not None for knob in space.knobs.values()):
+        for row, trial in enumerate(trials):
+            with suppress(SpaceError):  # a value outside the ranges, as a study of other ranges may have
+                found[row] = space.inactive([trial.config])[0]
+    columns = {name: column for column, name in enumerate(space.knobs)}
+    return found[:, [columns[name] for name in names]]
 
 
 def _run_notes(runs: _Runs, n_measured: int, problem: RankProblem) -> list[str]:
@@ -224,6 +224,10 @@ def _effects(runs: _Runs) -> tuple[Array, str]:
             slopes = np.asarray(np.linalg.lstsq(odd, half, rcond=None)[0], dtype=np.float64)
             lost = len(runs.signs) - 2 * len(pairs)
             how = "Main effects are free of two-factor interactions (fold-over)."
+            halved = ((runs.signs[first] == 0) != (runs.signs[second] == 0)).any(axis=0)
+            if halved.any():
+                names = ", ".join(name for name, is_half in zip(runs.names, halved, strict=True) if is_half)
+                how = f"{how[:-1]}, except for those of {names}, which some runs have at neither level."
             if lost:
                 how += f" Left out, without a mirror image: {counted(lost, 'run')}."
             return 2.0 * slopes, how

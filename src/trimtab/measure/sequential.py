@@ -212,6 +212,10 @@ class EarlyStop:
         self._level = 1 - 2 * alpha
         self._frames: list[float] = []
 
+    def begin(self) -> None:
+        """Forgets what it was fed with: another run begins."""
+        self._frames.clear()
+
     def update(self, frame: float) -> bool:
         """Takes the next second's value; True when the candidate is clearly worse."""
         self._frames.append(frame)

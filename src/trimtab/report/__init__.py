@@ -9,7 +9,7 @@ from trimtab.deferred import deferred
 if TYPE_CHECKING:
     from trimtab.report.bench import bench_to_json, measurement_to_json, print_bench
     from trimtab.report.bench_live import BenchProgress
-    from trimtab.report.html import render_html, render_rank_html, write_html, write_rank_html
+    from trimtab.report.html import render_html, render_rank_html, require_html_place, write_html, write_rank_html
     from trimtab.report.in_engine import advice_toml, engine_text, kept_classes
     from trimtab.report.json import to_json
     from trimtab.report.live import Progress
@@ -22,7 +22,7 @@ else:
         {
             "bench": "bench_to_json measurement_to_json print_bench",
             "bench_live": "BenchProgress",
-            "html": "render_html render_rank_html write_html write_rank_html",
+            "html": "render_html render_rank_html require_html_place write_html write_rank_html",
             "in_engine": "advice_toml engine_text kept_classes",
             "json": "to_json",
             "live": "Progress",
@@ -49,6 +49,7 @@ __all__ = [
     "render_html",
     "render_rank_html",
     "report_text",
+    "require_html_place",
     "summarise",
     "to_json",
     "write_html",

@@ -13,8 +13,8 @@ from typing import Any
 from trimtab.importance import Consensus, Pair, Slice
 from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level
 from trimtab.report.explain import Explanation
-from trimtab.report.facts import Gain, LineWorth, PathPoint
-from trimtab.report.words import clean, counted, number_text, percent_text
+from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title
+from trimtab.report.words import clean, counted, number_text
 from trimtab.space import Knob, KnobKind, Space, Value
 
 __all__ = ["by_knobs", "explanation_figures", "worth_figure"]
@@ -70,18 +70,19 @@ def _importance(consensus: Consensus) -> Figure:
     return {"data": [trace], "layout": made}
 
 
-def worth_figure(lines: Sequence[LineWorth], level_share: float) -> Figure | None:
+def worth_figure(lines: Sequence[LineWorth]) -> Figure | None:
     """Each line's worth without and alone; None when nothing was measured."""
     shown = [line for line in lines if line.without is not None or line.alone is not None][::-1]
     if not shown:
         return None
     sides = (("alone", "alone against yours", BLUE, "circle-open"), ("without", "with the others", GREEN, "circle"))
-    traces = []
+    traces, gains = [], list[Gain]()
     for key, name, colour, symbol in sides:
         rows = [(line.knob, gain) for line in shown if (gain := getattr(line, key)) is not None]
+        gains += [gain for _, gain in rows]
         if rows:
             traces.append(_forest(name, colour, symbol, rows))
-    made = layout(f"times as fast with the setting as without it, with {percent_text(level_share)} interval", "",
+    made = layout(f"times as fast with the setting as without it, with {interval_title(gains)}", "",
                   height=120 + 40 * len(shown), shapes=[_upright(1.0)])  # fmt: skip
     made["yaxis"] |= {"type": "category", "categoryarray": [_short(line.knob) for line in shown]}
     made["xaxis"] |= {"showgrid": True}

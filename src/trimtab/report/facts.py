@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from trimtab.records import GainInterval, Status, Trial
-from trimtab.report.words import percent_text, ratio_text
+from trimtab.report.words import level_text, percent_text, ratio_text
 
 __all__ = [
     "Z95",
@@ -22,6 +22,7 @@ __all__ = [
     "SettingChange",
     "TimeShare",
     "TrialRow",
+    "interval_title",
 ]
 
 Z95 = 1.959964
@@ -56,7 +57,7 @@ class Gain:
     @property
     def interval_text(self) -> str:
         """`95 % interval 1.61 to 2.05`."""
-        return f"{percent_text(self.level)} interval {self.range_text}" if self.range_text else "interval unknown"
+        return f"{level_text(self.level)} interval {self.range_text}" if self.range_text else "interval unknown"
 
     @property
     def range_text(self) -> str:
@@ -68,6 +69,12 @@ class Gain:
     def short_text(self) -> str:
         """`1.82 (1.61 to 2.05)`."""
         return f"{ratio_text(self.estimate)} ({self.range_text or 'interval unknown'})"
+
+
+def interval_title(gains: Iterable[Gain | None]) -> str:
+    """What the intervals of several gains are called: `95 % interval` where all are of that level, else `interval`."""
+    levels = {level_text(gain.level) for gain in gains if gain is not None} or {level_text(0.95)}
+    return f"{levels.pop()} interval" if len(levels) == 1 else "interval"
 
 
 def _exp(exponent: float) -> float:

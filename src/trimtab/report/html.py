@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -16,7 +18,7 @@ from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_f
 from trimtab.report.parallel import parallel_figure
 from trimtab.report.summary import Summary, compared_trials, summarise
 from trimtab.report.svg import NARROW, WIDE, figure_svg
-from trimtab.report.words import clean, first_line, number_text, percent_text, ratio_text
+from trimtab.report.words import clean, first_line, level_text, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from trimtab.history import StudyRecord
     from trimtab.importance import Consensus
 
-__all__ = ["render_html", "render_rank_html", "report_figures", "write_html", "write_rank_html"]
+__all__ = ["render_html", "render_rank_html", "report_figures", "require_html_place", "write_html", "write_rank_html"]
 
 _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#8a8f98", "#b5651d")
 """Of the stacked bars, in order; the same middle tones as in the plots."""
@@ -62,13 +64,28 @@ def write_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[T
     _write(render_rank_html(study, consensus, trials), path)
 
 
+def require_html_place(path: str | Path) -> None:
+    """Before what takes long: that a report can be written to `path`, as far as that can be seen now.
+
+    Raises:
+        UsageError: its folder is not there, or one may not write to it.
+    """
+    place = Path(path)
+    if not place.parent.is_dir():
+        raise _refused(path, os.strerror(errno.ENOENT))
+    if not os.access(place if place.exists() else place.parent, os.W_OK):
+        raise _refused(path, os.strerror(errno.EACCES))
+
+
+def _refused(path: str | Path, why: str | None) -> UsageError:
+    return UsageError(f"cannot write the report: path={str(path)!r}: {why}", hint="give a path that you may write to")
+
+
 def _write(page: str, path: str | Path) -> None:
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
-        raise UsageError(
-            f"cannot write the report: path={str(path)!r}: {error.strerror}", hint="give a path that you may write to"
-        ) from error
+        raise _refused(path, error.strerror) from error
 
 
 def render_html(study: StudyRecord, trials: Sequence[Trial], classes: Sequence[QueryClass] | None = None) -> str:
@@ -94,9 +111,8 @@ def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[
 
 
 def _line_figures(summary: Summary) -> dict[str, Figure]:
-    gain_level = summary.gain.level if summary.gain is not None else 0.95
     n_winner = len(summary.settings)
-    made = {"worth": worth_figure(summary.lines, gain_level), "by_knobs": by_knobs(summary.path, n_winner)}
+    made = {"worth": worth_figure(summary.lines), "by_knobs": by_knobs(summary.path, n_winner)}
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
@@ -129,6 +145,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "clean": clean,
         "duration": format_duration,
+        "level": level_text,
         "number": number_text,
         "percent": percent_text,
         "ratio": ratio_text,

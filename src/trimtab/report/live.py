@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.records import Role, Trial
+from trimtab.records import Role, Status, Trial
 from trimtab.report.bench_live import STEAL_SHOWN_S
 from trimtab.report.facts import Gain
 from trimtab.report.headline import headline
@@ -138,7 +138,7 @@ class Progress:
             status=_words(trial.status),
             style=STATUS_STYLES.get(trial.status, "red"),
             gain="" if gain is None else gain.short_text,
-            missed=_missed(trial.excess),
+            missed=_missed(trial),
             best=self._best,
             what=first_line(trial.reason) or self._changed,
         )
@@ -208,6 +208,7 @@ def _words(name: Role | str) -> str:
     return str(name).replace("_", " ")
 
 
-def _missed(excess: float) -> str:
-    """By how much a trial missed the constraints of the objective, all together (`Trial.excess`); "" when it met them."""
-    return f"constraints of the objective missed by {percent_text(excess)}" if excess > 0 else ""
+def _missed(trial: Trial) -> str:
+    """By how much it missed the constraints of the objective, all together; "" when it met them, or was stopped by a guard."""
+    is_shown = trial.status is Status.OK and trial.excess > 0
+    return f"constraints of the objective missed by {percent_text(trial.excess)}" if is_shown else ""

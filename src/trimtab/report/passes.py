@@ -19,7 +19,7 @@ class PassRow:
 
     Attributes:
         number: from 1 on.
-        what: how many knobs it searched, and what they need.
+        what: how many knobs it searched, and of which tier they are, or what they need.
         knobs: their names.
         trials, cost_s: that it made, and seconds that they took; `cost` as text.
         gain: how many times as fast the best config was after it as before it; by single runs, so it flatters.
@@ -39,14 +39,21 @@ class PassRow:
 
 def passes_rows(verdict: Verdict) -> tuple[PassRow, ...]:
     """The passes in order; nothing for a search over all knobs at once."""
-    passes = () if verdict.passes is None else verdict.passes.passes
-    return tuple(_row(number, each) for number, each in enumerate(passes, 1))
+    if verdict.passes is None:
+        return ()
+    kind = verdict.passes.plan.kind
+    return tuple(_row(number, each, kind) for number, each in enumerate(verdict.passes.passes, 1))
 
 
-def _row(number: int, each: PassSummary) -> PassRow:
+def _what(name: str, kind: str) -> str:
+    """Which knobs a pass of that name searched: a tier's, or those of a restart class."""
+    return f"of {clean(name)}" if kind == "tiers" or name not in _KINDS else f"that {_KINDS[name]}"
+
+
+def _row(number: int, each: PassSummary, kind: str) -> PassRow:
     return PassRow(
         number=number,
-        what=f"{counted(len(each.knobs), 'knob')} that {_KINDS.get(each.name, clean(each.name))}",
+        what=f"{counted(len(each.knobs), 'knob')} {_what(each.name, kind)}",
         knobs=tuple(clean(name) for name in each.knobs),
         trials=each.trials,
         cost_s=each.cost_s,

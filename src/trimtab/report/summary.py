@@ -279,7 +279,8 @@ def _row(trial: Trial, objective: Objective, study: StudyRecord, texts: ValueTex
         cost_s=sum(trial.cost_s.values()),
         started_at=trial.started_at,
         reason=first_line(trial.reason) or ("a constraint of the objective was missed" if trial.excess > 0 else ""),
-        is_feasible=trial.is_feasible and trial.role not in BASELINE_ROLES,
+        # A run that a guard has ended shows how fast it was until then, and not that the config holds.
+        is_feasible=trial.status is Status.OK and trial.is_feasible and trial.role not in BASELINE_ROLES,
     )
 
 

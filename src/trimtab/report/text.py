@@ -15,7 +15,7 @@ from rich.text import Text
 from trimtab.records import Status, Trial
 from trimtab.report.cycle_text import cycle_tables
 from trimtab.report.explain import Explanation, explain
-from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow
+from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, interval_title
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
@@ -201,8 +201,7 @@ def _explanation(explanation: Explanation) -> RenderableType:
 
 def _contenders_table(summary: Summary) -> Table:
     value = summary.metric_text
-    level = next((c.gain.level for c in summary.contenders if c.gain is not None), 0.95)
-    interval = f"{percent_text(level)} interval"
+    interval = interval_title(contender.gain for contender in summary.contenders)
     table = _table("config", value, "times as fast", interval, "measured in", right=(value, "times as fast"))
     for contender in summary.contenders:
         table.add_row(*(Text(cell) for cell in _contender_cells(contender)))

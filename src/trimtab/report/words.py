@@ -13,6 +13,7 @@ __all__ = [
     "counted",
     "failed_in_proof",
     "first_line",
+    "level_text",
     "number_text",
     "one_line",
     "percent_text",
@@ -76,6 +77,14 @@ def percent_text(share: float | None) -> str:
         return UNKNOWN
     percent = 100 * share
     return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
+
+
+def level_text(level: float) -> str:
+    """The level of an interval, never more than it is: `95 %`, `98.7 %`, `99.9 %`."""
+    if not math.isfinite(level):
+        return UNKNOWN
+    tenths = min(999, math.floor(1000 * level + 1e-6))
+    return f"{tenths / 10:g} %"
 
 
 def stolen(share: float) -> str:

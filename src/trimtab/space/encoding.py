@@ -128,10 +128,15 @@ class Encoding:
 
     def canonical(self, columns: Columns) -> Columns:
         """The configs with every inactive knob at its default."""
-        if not self._conditions:
-            return columns
+        return self._settled(columns)[0] if self._conditions else columns
+
+    def inactive(self, columns: Columns) -> NDArray[np.bool_]:
+        """(n, d) where a knob has no effect in a config."""
+        return self._settled(columns)[1]
+
+    def _settled(self, columns: Columns) -> tuple[Columns, NDArray[np.bool_]]:
         values, bins = columns.values.copy(), columns.bins.copy()
-        now = Columns(values, bins)
+        now, inactive = Columns(values, bins), np.zeros(values.shape, dtype=np.bool_)
         for condition in self._conditions:
             env = {**condition.constants, **self.env(now, condition.knobs)}
             is_off = ~np.broadcast_to(holds(condition.tree, env), (len(now),))
@@ -139,7 +144,8 @@ class Encoding:
             value, number = self._defaults[condition.knob]
             values[is_off, i] = value
             bins[is_off, i] = number
-        return now
+            inactive[:, i] = is_off
+        return now, inactive
 
     def env(self, columns: Columns, names: Iterable[str]) -> dict[str, Column]:
         """What constraints see of the knobs `names`, one column each."""

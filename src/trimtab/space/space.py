@@ -314,6 +314,14 @@ class Space:
         axes = self._encoding.axes.values()
         return np.array([axis.share for axis in axes]), np.array([axis.n_bins for axis in axes], dtype=np.int64)
 
+    def inactive(self, configs: Sequence[Mapping[str, Value]]) -> NDArray[np.bool_]:
+        """(n, d) where a knob has no effect in a config, by its condition.
+
+        Raises:
+            SpaceError: as `validate`.
+        """
+        return self._encoding.inactive(self._encoding.of_configs(configs))
+
     def features(self, configs: Sequence[Mapping[str, Value]], *, as_given: bool = False) -> Floats:
         """Inputs for models, (n, f) from 0 to 1, of the canonical configs; `feature_slices` tells what is what.
 

@@ -142,6 +142,12 @@ def not_left_running(history: History, study_id: int) -> Iterator[None]:
 
 def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
     """Raises HistoryError when the server's running config is not the one that the study began with."""
+    left = sorted(set(record.baseline) - set(stage.baseline))
+    if left:
+        raise HistoryError(
+            f"study={record.name!r} tunes {', '.join(left)}, which the study file or the server of now leaves out",
+            hint="trials of two spaces cannot be mixed: start again with --again",
+        )
     changed = record.baseline.difference(stage.baseline)
     if changed:
         shown = ", ".join(f"{name}={stage.baseline.get(name)!r}" for name in changed[:3])

@@ -65,9 +65,10 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
             raise UsageError(f"unknown knob {given!r}", hint="see `trimtab knobs`")
         if name not in stage.space.knobs:
             reason = stage.states[name].lock_reason or "it is not among the study's knobs"
-            raise UsageError(
-                f"knob {name!r} may not be set here: {reason}", hint="name it under knobs in [target.NAME]"
-            )
+            hint = "name it under knobs in [target.NAME]"
+            if name in stage.unfelt:
+                reason, hint = f"it is felt only where {stage.unfelt[name]}", "name the knobs of that condition as well"
+            raise UsageError(f"knob {name!r} may not be set here: {reason}", hint=hint)
         values[name] = stage.space.knobs[name].parse(text)
     return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
 

@@ -48,10 +48,11 @@ def winner_of(record: StudyRecord) -> Config:
     Raises:
         UsageError: the study has none.
     """
-
-    if record.status != "proven":
+    if record.status != "proven" or not record.verdict.is_better:
+        is_bare = record.status == "proven"
+        why = "the history does not hold its verdict" if is_bare else f"its status is {record.status!r}"
         raise UsageError(
-            f"study={record.name!r} has no proven winner: its status is {record.status!r}",
+            f"study={record.name!r} has no proven winner: {why}",
             hint="only a proven config is applied; see `trimtab report`",
         )
     return record.verdict.config
@@ -140,6 +141,11 @@ def _require_fit(stage: Stage, config: Config) -> None:
         ApplyError: it does not; nothing was changed.
     """
     strange = sorted(set(config) - set(stage.space.knobs))
+    if unfelt := [f"{name} (felt only where {stage.unfelt[name]})" for name in strange if name in stage.unfelt]:
+        raise ApplyError(
+            f"the winner sets what has no effect on the server of now: {', '.join(unfelt)}",
+            hint="the server was changed since the study; tune again from what it has now",
+        )
     if strange:
         raise ApplyError(
             f"the study file does not tune {', '.join(strange)}, which the winner sets", hint="name them under knobs"

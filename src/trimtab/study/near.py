@@ -124,14 +124,14 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
         history: read only.
         task: what is to be tuned.
         except_id: the study itself.
-        names: studies that the user has named; none: whatever is `NEAR` enough.
+        names: studies that the user has named, by name or by number ("#7"); none: whatever is `NEAR` enough.
         most: studies returned at most, when none is named.
     """
     every = [s for s in history.summaries() if s.id != except_id and s.status != BENCHED]
     summaries = [s for s in every if names or s.target == task.target]
     if names:
-        newest = {s.name: s.id for s in summaries if s.name in names}
-        chosen = list(newest.values())
+        newest = {word: s.id for s in summaries for word in (s.name, f"#{s.id}") if word in names}
+        chosen = list(dict.fromkeys(newest.values()))
     else:
         promising = [s for s in summaries if s.n_trials >= _LEAST_TRIALS]
         chosen = [s.id for s in sorted(promising, key=lambda s: (-_glance(s, task), -s.id))[:_LOOKED_AT]]

@@ -19,22 +19,22 @@ __all__ = ["check_pruning", "settle_plan"]
 _NAMES_SHOWN = 5
 
 
-def check_pruning(stage: Stage, history: History, record: StudyRecord) -> None:
-    """What can be wrong with [search] prune and ranks, before anything is measured.
+def check_pruning(stage: Stage, history: History, found: StudyRecord | None) -> None:
+    """What can be wrong with [search] prune and ranks, before anything is measured; `found` is the study itself, if it has begun.
 
     Raises:
         UsageError: more knobs to tune than there are, or ranks of a study that is unknown, this one, or of another space.
     """
-    prune, ranks = stage.file.search.prune, stage.file.search.ranks
+    prune, ranks, name = stage.file.search.prune, stage.file.search.ranks, stage.file.study.name
     if isinstance(prune, int) and prune > len(stage.space.knobs):
         raise UsageError(
-            f"search.prune={prune} is more than the n_knobs={len(stage.space.knobs)} of study={record.name!r}",
+            f"search.prune={prune} is more than the n_knobs={len(stage.space.knobs)} of study={name!r}",
             hint="give fewer, or leave prune out to tune all",
         )
     if ranks is None:
         return
-    other = find_ranked(history, ranks)
-    if other.id == record.id:
+    other = None if ranks == name else find_ranked(history, ranks)
+    if other is None or (found is not None and other.id == found.id):
         raise UsageError(
             f"search.ranks={ranks!r} is the study itself",
             hint="name another study, or one of its designs (NAME.rank-lhs)",

@@ -206,7 +206,8 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
         states = stack.states()
         chosen = stack.selection(workload.context)
         names = _felt(states, chosen)
-        space, baseline = _space(file, stack, workload, states, names)
+        unfelt = {name: str(states[name].knob.condition) for name in chosen if name not in names}
+        space, baseline = _space(file, stack, workload, states, names, unfelt)
         known = _advice(file, stack, workload, states, space)
         yield Stage(
             file=file,
@@ -218,7 +219,7 @@ def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
             advice=space.repair(space.canonical(baseline.replace(known))),
             machine=stack.machine(),
             plan=plan_of(file, compiles=any(_compiles(tier.target) for tier in stack.tiers)),
-            unfelt={name: str(states[name].knob.condition) for name in chosen if name not in names},
+            unfelt=unfelt,
         )
     finally:
         stack.close()
@@ -258,22 +259,19 @@ def _is_off(states: Mapping[str, KnobState], name: str, tuned: Collection[str]) 
 
 
 def _space(
-    file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], names: tuple[str, ...]
+    file: StudyFile,
+    stack: Stack,
+    workload: Workload,
+    states: Mapping[str, KnobState],
+    names: tuple[str, ...],
+    unfelt: Collection[str],
 ) -> tuple[Space, Config]:
     if not names:
         raise UsageError(
             f"the study has no knob to tune: {knob_line(states)[2]}",
             hint="name other knobs in [target.NAME], or do what opens these",
         )
-    for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
-        for name in keys:
-            if name not in names:
-                reason = (
-                    "there is no such knob" if name not in states else states[name].lock_reason or "it is not tuned"
-                )
-                raise UsageError(
-                    f"search.{table} names {name!r}: {reason}", hint="name it under knobs in [target.NAME]"
-                )
+    _require_tuned(file, states, {*names, *unfelt})
     running = {name: states[name].running for name in names}
     constraints = [
         *stack.constraints(names, workload.context),
@@ -286,9 +284,22 @@ def _space(
         replace(knob, default=running[name], is_round=is_round and knob.is_numeric) for name, knob in ranged.items()
     ]
     also_legal = {name: (states[name].knob.default, *_written(file, knob)) for name, knob in ranged.items()}
-    space = Space(knobs, constraints, also_legal=also_legal, fixed=_fixed(states, names))
+    space = Space(knobs, constraints, also_legal=also_legal, fixed=_fixed(states, names, unfelt))
     space.require_feasible()
     return space, Config(running)
+
+
+def _require_tuned(file: StudyFile, states: Mapping[str, KnobState], known: Collection[str]) -> None:
+    """Raises UsageError when a range or an advice of the study file is for a knob that is none of `known`."""
+    for table, keys in (("ranges", file.search.ranges), ("advice", file.search.advice)):
+        for name in keys:
+            if name not in known:
+                reason = (
+                    "there is no such knob" if name not in states else states[name].lock_reason or "it is not tuned"
+                )
+                raise UsageError(
+                    f"search.{table} names {name!r}: {reason}", hint="name it under knobs in [target.NAME]"
+                )
 
 
 def _written(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
@@ -301,11 +312,12 @@ def _written(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...]) -> dict[str, Any]:
-    """Running values, in base units, of the knobs outside the space that a condition of one inside speaks of."""
+def _fixed(states: Mapping[str, KnobState], names: tuple[str, ...], unfelt: Collection[str]) -> dict[str, Any]:
+    """Running values, in base units, of the knobs outside the space that a condition of one inside speaks of, and of those left
+    out of it, of which the study's constraints may speak."""
     conditions = [condition for name in names if (condition := states[name].knob.condition) is not None]
     spoken_of = {each.name for text in conditions for each in names_in(parse(text))} & set(states) - set(names)
-    return {name: base_value(states[name].knob, states[name].running) for name in spoken_of}
+    return {name: base_value(states[name].knob, states[name].running) for name in {*spoken_of, *unfelt}}
 
 
 def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] | None) -> Knob:
@@ -340,7 +352,8 @@ def _number(knob: Knob, text: str | int | float, table: str) -> int | float:
 def _advice(file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], space: Space) -> Config:
     """The user's own advice when the study file has one, else the target's rules; over knobs of the space only."""
     if file.search.advice:
-        return Config({name: _advised(space.knobs[name], value) for name, value in file.search.advice.items()})
+        told = {name: value for name, value in file.search.advice.items() if name in space.knobs}
+        return Config({name: _advised(space.knobs[name], value) for name, value in told.items()})
     advice = stack.advise(workload.context)
     return Config({name: _nearest(space.knobs[name], value) for name, value in advice.items() if name in space.knobs})
 

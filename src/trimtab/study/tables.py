@@ -176,7 +176,7 @@ class SearchTable(BaseModel):
     )
     warm_start: str | tuple[str, ...] = Field(
         "off",
-        description='past studies to start from: "auto" (the most similar in the history), "off", or their names',
+        description='past studies to start from: "auto" (the most similar ones), "off", or their names or numbers ("#7")',
     )
 
     @field_validator("ranges", "advice", mode="before")

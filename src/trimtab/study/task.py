@@ -50,6 +50,7 @@ def task_of(stage: Stage) -> Task:
         lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},
         restarts=tuple(_slow_restarts(stage)),
         windows_s=(stage.plan.window_s, stage.plan.window_max_s),
+        unfelt=frozenset(stage.unfelt),
     )
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from trimtab.errors import HistoryError
-from trimtab.flow import Settled
+from trimtab.flow import Settled, Task
 from trimtab.flow.cycle import cycling, searcher_of
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
@@ -50,6 +50,7 @@ def tune(
     *,
     again: bool = False,
     say: Callable[[str], None] | None = None,
+    on_accept: Callable[[], None] = lambda: None,
 ) -> tuple[StudyRecord, list[Trial]]:
     """Runs or resumes the study of `file`; what a killed Trimtab has left is taken back first.
 
@@ -59,6 +60,7 @@ def tune(
         listener: told of everything.
         again: start a new study even when the newest one of that name is finished or can be resumed.
         say: told of what was taken back; the listener when None.
+        on_accept: called once the history holds this study, begun, resumed or finished: before that the file may be refused.
 
     Returns:
         The study's record with its verdict, and its trials. A finished study of the same file is returned as it is.
@@ -81,29 +83,35 @@ def tune(
                 hint="give the study another name, or start again with --again",
             )
         if found is not None and found.status in ("proven", "no_improvement"):
+            on_accept()
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
             require_metrics(stage)
+            task = task_of(stage)
+            _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
             record = found or new_record(history, stage, fingerprints[0])
             with not_left_running(history, record.id):
                 require_same_baseline(record, stage)
-                return _run(stage, history, record, state_dir, listener)
+                on_accept()
+                return _run(stage, task, history, record, state_dir, listener)
     finally:
         history.close()
 
 
+def _check_search(stage: Stage, task: Task, history: History, found: StudyRecord | None) -> None:
+    """What can be wrong with [search], before anything is measured; `found` is what the history holds of the study."""
+    check_pruning(stage, history, found)
+    check_warm_start(stage, history, found)
+    own = task if task.cycle is None else searcher_of(task)
+    start_searcher(own, None, Settled(passes=planned_passes(stage, None)))
+
+
 def _run(
-    stage: Stage, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
+    stage: Stage, task: Task, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
-    task = task_of(stage)
-    check_pruning(stage, history, record)
-    check_warm_start(stage, history, record)
-    start_searcher(
-        task if task.cycle is None else searcher_of(task), None, Settled(passes=planned_passes(stage, None))
-    )  # a wrong searcher or option must show before anything is measured
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     guarding_of(stage.file, state_dir).switch.require_off()
-    history.update_study(record.id, status="running")
+    history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
     flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
     with first_signal_is_polite() as is_interrupted:
         for note in stage.notes:
@@ -126,6 +134,11 @@ def _run(
             listener.phase("ranking the knobs")
             _keep_ranks(history, record, verdict, trials)
     return history.study(record.id), trials
+
+
+def _settled_of(kept: Verdict) -> Verdict:
+    """The verdict of a study that runs: what was settled when it began, and no outcome."""
+    return Verdict(plays=kept.plays, pruned=kept.pruned, passes=kept.passes, warm_start=kept.warm_start)
 
 
 def _with_settled(verdict: Verdict, history: History, record: StudyRecord) -> Verdict:

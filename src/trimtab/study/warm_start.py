@@ -28,8 +28,8 @@ _ALL = 1.0
 """Nearness of a study that the user has named, at least a hundredth of which counts: the user knows better."""
 
 
-def check_warm_start(stage: Stage, history: History, record: StudyRecord) -> None:
-    """What can be wrong with [search] warm_start, before anything is measured.
+def check_warm_start(stage: Stage, history: History, found: StudyRecord | None) -> None:
+    """What can be wrong with [search] warm_start, before anything is measured; `found` is the study itself, if it has begun.
 
     Raises:
         UsageError: a study that is unknown, this one, or that has no knob in common with it.
@@ -38,8 +38,8 @@ def check_warm_start(stage: Stage, history: History, record: StudyRecord) -> Non
     if isinstance(named, str):
         return
     for name in named:
-        other = find_study(history, name)
-        if other.id == record.id:
+        other = None if name == stage.file.study.name else find_study(history, name)
+        if other is None or (found is not None and other.id == found.id):
             raise UsageError(
                 f"search.warm_start names {name!r}, the study itself", hint="name other studies of the history"
             )

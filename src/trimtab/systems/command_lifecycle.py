@@ -155,7 +155,8 @@ class AlwaysThere:
         parts = urlsplit(url)
         if parts.scheme in STORES:
             return store_at(parts, options)
-        host, port, options = parts.hostname or "localhost", parts.port or 80, {**options, "url": url}
+        host, port = parts.hostname or "localhost", parts.port or (443 if parts.scheme == "https" else 80)
+        options |= {"url": url, "scheme": parts.scheme}
         return Endpoint(protocol="http", host=host, port=port, user="", database="", options=options)
 
     def is_up(self) -> bool:

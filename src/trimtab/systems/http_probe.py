@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from trimtab.errors import TargetError
+from trimtab.host.http import http_connection
 
 __all__ = ["http_get", "is_http"]
 
@@ -14,7 +15,7 @@ _MOST_BYTES = 1 << 20
 
 def is_http(command: str) -> bool:
     """Whether a health command is an address to ask and no program to run."""
-    return command.startswith("http://")
+    return command.startswith(("http://", "https://"))
 
 
 def http_get(url: str, *, timeout_s: float) -> tuple[int, str]:
@@ -26,7 +27,8 @@ def http_get(url: str, *, timeout_s: float) -> tuple[int, str]:
     parts = urlsplit(url)
     path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
     try:
-        connection = HTTPConnection(parts.hostname or "localhost", parts.port, timeout=timeout_s)
+        is_encrypted, host = parts.scheme == "https", parts.hostname or "localhost"
+        connection = http_connection(host, parts.port, is_encrypted=is_encrypted, timeout_s=timeout_s)
         try:
             connection.request("GET", path, headers={"Connection": "close"})
             answer = connection.getresponse()

@@ -74,6 +74,10 @@ class Picture:
         return {**self.who, "files": dict(self.files)}
 
 
+_SET_GLOBAL = "SET GLOBAL"
+"""Where a value comes from that MySQL and MariaDB keep until they end."""
+
+
 def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
     """What somebody else has done between the two; the most serious first."""
     before, after = (picture.who.get("identifier", "") for picture in (left, now))
@@ -85,8 +89,9 @@ def differences(left: Picture, now: Picture) -> Iterator[Disturbance]:
     if role:
         yield _stop(role, "the wrong node is never tuned: point the url at the server to tune, then start again")
         return
-    yield from _configuration(left, now)
-    if _was_restarted(left, now):
+    was_restarted = _was_restarted(left, now)
+    yield from _configuration(left, now, was_restarted=was_restarted)
+    if was_restarted:
         when = f": it started at {now.began}, not at {left.began}" if now.began else ", or crashed"
         text = f"the {now.noun} was restarted by somebody else{when}"
         yield Disturbance(fault=Fault.ENVIRONMENT, text=text, stops=False)
@@ -105,8 +110,8 @@ def _role_change(left: Picture, now: Picture) -> str:
     return ""
 
 
-def _configuration(left: Picture, now: Picture) -> Iterator[Disturbance]:
-    """What somebody else has changed in files, else in settings."""
+def _configuration(left: Picture, now: Picture, *, was_restarted: bool) -> Iterator[Disturbance]:
+    """What somebody else has changed in files, else in settings; a restart loses what was set by SET GLOBAL."""
     changed = list(_file_changes(left.files, now.files))
     if changed:
         yield _stop("; ".join(changed), STOPPED)
@@ -114,7 +119,9 @@ def _configuration(left: Picture, now: Picture) -> Iterator[Disturbance]:
     set_anew = [
         f"{name}={value} ({where}), it was {left.settings[name][0]}"
         for name, (value, where) in now.settings.items()
-        if name in left.settings and left.settings[name][0] != value
+        if name in left.settings
+        and left.settings[name][0] != value
+        and not (was_restarted and left.settings[name][1] == _SET_GLOBAL)
     ]
     if set_anew:
         more = f" and {len(set_anew) - _SHOWN} more" if len(set_anew) > _SHOWN else ""

@@ -6,9 +6,10 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from urllib.parse import SplitResult, parse_qsl, unquote
 
-from trimtab.errors import TargetError
+from trimtab.errors import TargetError, UnavailableError
 from trimtab.records import Endpoint
 from trimtab.systems.cql import cql_rows, is_cql
 from trimtab.systems.http_probe import http_get, is_http
@@ -38,9 +39,8 @@ def require_service(address: str) -> bool:
     elif is_http(address):
         status, _ = http_get(address, timeout_s=_WAIT_S)
         if status >= _HTTP_FAULT:
-            raise TargetError(
-                f"the program is not healthy: health={address!r} answers status={status}", hint="see its log"
-            )
+            kind = UnavailableError if status == HTTPStatus.SERVICE_UNAVAILABLE else TargetError
+            raise kind(f"the program is not healthy: health={address!r} answers status={status}", hint="see its log")
     else:
         return False
     return True

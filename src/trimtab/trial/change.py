@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trimtab.errors import RestoreError, TargetError, TrimtabError
 from trimtab.systems import Undone
 from trimtab.trial.entry import APPLIED, APPLY, RESTORED, Entry, own_to_json
-from trimtab.trial.follow import follow, left_behind, restart_as_it_is, settle
+from trimtab.trial.follow import follow, left_behind, restart_as_it_is
 from trimtab.trial.undo import as_target_error, restarts_of, ways_back, ways_out
 
 if TYPE_CHECKING:
@@ -128,8 +128,6 @@ def put_back(
 ) -> Undone:
     """Takes back what is ours on every tier; goes on where one tier cannot be restored. Idempotent.
 
-    Where it has restarted one, it waits for those that need it.
-
     Args:
         stack: open.
         entry: that holds the tiers as found.
@@ -162,7 +160,6 @@ def put_back(
         raise failed[0]
     if failed:
         raise RestoreError("; ".join(error.message for error in failed), hint=ways_out(entry.study)) from failed[0]
-    settle(stack, [name for name, one in done.items() if one.restarted])
     return Undone(
         put_back=tuple(text for one in done.values() for text in one.put_back),
         left=tuple(text for one in done.values() for text in one.left),

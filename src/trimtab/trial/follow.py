@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from trimtab.errors import ApplyError, TargetError
+from trimtab.errors import ApplyError, TargetError, UnavailableError
 from trimtab.systems import RestartableTarget, stale
 from trimtab.trial.entry import APPLIED, APPLY, RESTARTED, RESTORED, TRIED, Entry
 
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = ["follow", "left_behind", "restart_as_it_is", "settle"]
 
-_SETTLE_S = 75.0
-"""How long a tier may take to serve again after one that it needs was restarted: httpd asks one that was away after 60 s."""
+_SETTLE_S = 10.0
+"""How long a tier whose database was restarted may take to notice and to connect again."""
+_AWAY_S = 75.0
+"""The same for one that answers that it cannot serve now: httpd may ask a server that was away after 60 s only."""
 _POLL_S = 0.05
 
 
@@ -94,20 +95,31 @@ def follow(
     return later
 
 
-def settle(stack: Stack, restarted: Sequence[str]) -> None:
-    """After a way back: waits until the tiers that need one of `restarted` serve; one that does not is left to the next look."""
-    with suppress(TargetError):
-        for tier in stack.depending(restarted):
-            _await_health(tier)
+def settle(stack: Stack, is_stopped: Callable[[], bool]) -> None:
+    """After a way back that has restarted something: waits until no tier answers that what it needs was away.
+
+    Whatever else is wrong with one is left to the next look, and so is all when somebody asks to stop.
+    """
+    for tier in stack.depending([tier.name for tier in stack.tiers]):
+        until = time.monotonic() + _AWAY_S
+        while not is_stopped() and time.monotonic() <= until:
+            try:
+                tier.target.health()
+                break
+            except UnavailableError:
+                time.sleep(_POLL_S)
+            except TargetError:
+                return
 
 
 def _await_health(tier: Tier) -> None:
-    until = time.monotonic() + _SETTLE_S
+    started = time.monotonic()
     while True:
         try:
             tier.target.health()
             return
-        except TargetError:
-            if time.monotonic() > until:
+        except TargetError as error:
+            most_s = _AWAY_S if isinstance(error, UnavailableError) else _SETTLE_S
+            if time.monotonic() > started + most_s:
                 raise
         time.sleep(_POLL_S)

@@ -254,6 +254,8 @@ def measure_load(
         LoadError: the load cannot be started, or its engine sends no seconds, or nonsense.
     """
     watch = watch or _only_errors(plan)
+    if early_stop is not None:
+        early_stop.begin()  # a repeat is judged by its own seconds
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:

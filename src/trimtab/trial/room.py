@@ -30,6 +30,7 @@ from trimtab.trial.counting import complete, versions_of
 from trimtab.trial.deadman import DeadMan
 from trimtab.trial.draft import Draft
 from trimtab.trial.entry import FAILED, Entry
+from trimtab.trial.follow import settle
 from trimtab.trial.forensics import Diagnosis, Sentinel, cleared, retried, stuck, told
 from trimtab.trial.generator import Generator
 from trimtab.trial.guard import GuardLimits
@@ -100,7 +101,7 @@ class TrialRoom:
         self.generator = Generator(say)
         self._entry: Entry | None = None
         self._deadman: DeadMan | None = None
-        self._is_changed = self._has_failed = self._is_stuck = False
+        self._is_changed = self._has_failed = self._is_stuck = self._is_restarted = False
         self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
         self._stolen = StolenTime(say, lambda: is_interrupted() or self.guarding.switch.is_on)
         self._sentinel = Sentinel(stack)
@@ -183,6 +184,7 @@ class TrialRoom:
         done = self._guard.guard(lambda: put_back(self._stack, self._opened), even_alone=True)
         self._is_changed = False
         self._set = Config({})
+        self._is_restarted = self._is_restarted or done.restarted
         return done
 
     def _resync(self) -> None:
@@ -249,6 +251,7 @@ class TrialRoom:
         if self._is_interrupted():
             raise Interrupted
         draft = Draft(number=number, role=role, config=config, context=self._workload.context, searcher=searcher)
+        self._settle(draft)
         refused = self._check(self._changes(config), config, draft.costs)
         if refused is not None:
             return draft.ended(*refused)
@@ -265,6 +268,14 @@ class TrialRoom:
             # The guard has seen who took it; the log only says that it was gone.
             found = replace(found, status=status, fault=result.breach.fault)
         return self._concluded(draft, effective, found, result, hand_over)
+
+    def _settle(self, draft: Draft) -> None:
+        """Waits for tiers that a way back has made wait; not before somebody asks for a trial, who may also ask to stop."""
+        if self._is_restarted:
+            started = time.monotonic()
+            settle(self._stack, self._is_interrupted)
+            draft.costs.add("restore", time.monotonic() - started)
+            self._is_restarted = False
 
     def _concluded(
         self, draft: Draft, effective: Mapping[str, Value], found: Diagnosis, result: LoadResult | None, hand_over: bool

@@ -217,7 +217,7 @@ class ArrivingWorkload(Workload, Protocol):
 
     @property
     def arrivals_s(self) -> float:
-        """Seconds of each run after which all users are there; 0: at once."""
+        """Seconds of each run after which all users are there and do what they do on average; 0: at once."""
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.base import MAX_LINE_BYTES, Imported, file_of, refuse
-from trimtab.history.formats.partial import NOT_KNOWN, measurement_of, scored, study_of
+from trimtab.history.formats.partial import NOT_KNOWN, measurement_of, scored, status_without_verdict, study_of
 from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy, StudyRecord
 from trimtab.history.rows import target_kinds
@@ -74,7 +74,7 @@ class CsvFormat:
                 layout = _layout([_name(name) for name in next(reader, [])], imported)
                 rows = (layout.named(cells, number) for number, cells in enumerate(reader, 2) if cells)
                 for _, group in itertools.groupby(rows, lambda row: (row.get("study"), row.get("created_at"))):
-                    yield _study(list(group), layout)
+                    yield _study(list(group), layout, imported)
         except (csv.Error, ValueError, KeyError, OverflowError, UsageError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else getattr(error, "message", str(error))
             raise refuse(place, reason[:300]) from error
@@ -170,7 +170,7 @@ def _layout(names: Sequence[str], imported: Imported) -> _Layout:
     return _Layout([*(_CONFIG + name for name in names[:-1]), "latency_mean"])
 
 
-def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout) -> StudyCopy:
+def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout, imported: Imported) -> StudyCopy:
     first = rows[0]
     objective = Objective.parse(str(first.get("objective", "latency_mean")))
     trials = [_with_figure(_trial(row, index), objective) for index, row in enumerate(rows)]
@@ -181,7 +181,7 @@ def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout) -> StudyCopy:
         objective=str(objective),
         configs=[trial.config for trial in trials],
         created_at=_number(first, "created_at", 0.0),
-        status=str(first.get("study_status", "stopped")),
+        status=status_without_verdict(str(first.get("study_status", "stopped")), imported, "csv"),
         context=replace(trials[0].context, features={}),
         machine=Machine(
             cores=_whole(first, "cores", 0),

@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.errors import SpaceError, UsageError
-from trimtab.history.record import StudyRecord
+from trimtab.history.formats.base import Imported
+from trimtab.history.record import BENCHED, StudyRecord
 from trimtab.history.space import space_to_json
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Machine, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Knob, KnobKind, Space, Value
 
-__all__ = ["NOT_KNOWN", "measurement_of", "performance_of", "scored", "study_of"]
+__all__ = ["NOT_KNOWN", "measurement_of", "performance_of", "scored", "status_without_verdict", "study_of"]
 
 NOT_KNOWN = Interval(math.nan, math.nan, math.nan)
 """A figure that the file does not hold."""
+
+_OF_A_VERDICT = ("proven", "no_improvement", "ranked", BENCHED)
+"""Statuses of studies whose outcome is in their verdict."""
 
 _PERCENTILES = ("p50", "p95", "p99")
 
@@ -62,6 +66,14 @@ def scored(trials: Sequence[Trial], objective: Objective) -> list[Trial]:
         loss = objective.loss(value, baseline)
         found.append(replace(trial, loss=loss if math.isfinite(loss) else None))
     return found
+
+
+def status_without_verdict(status: str, imported: Imported, name: str) -> str:
+    """That of a study from a file of the format `name`, which holds no verdict: what it does not show is not claimed."""
+    if status not in _OF_A_VERDICT:
+        return status
+    imported.note(f"{name}: status={status} was read as stopped, because the file does not hold what was found")
+    return "stopped"
 
 
 def study_of(

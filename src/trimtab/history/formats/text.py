@@ -26,11 +26,12 @@ _HEADER = re.compile(r"#\s*(study|created_at|objective|columns)\s*=\s*(.*)")
 _CELL = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^\s,;"]+)\s*(?:[,;]|(?=\s)|$)')
 _DEFAULT_NAME = "text-log"
 _LESS_IS_BETTER = "latency_mean"
-_FAILED = "the trial failed; the text log does not say how"
+_FAILED = "the trial failed, or missed a constraint of the objective; the text log does not say how"
 
 _LOST = (
     "text: holds configs and the objective's metric alone; left out were machine, workload, space, verdict, events, and of "
-    "the trials role, status, reason, times, costs, intervals, histograms and counters"
+    "the trials role, status, reason, times, costs, intervals, histograms and counters; trials that failed, or missed a "
+    "constraint of the objective, have the performance nan"
 )
 
 
@@ -50,7 +51,7 @@ class TextFormat:
     is_database = False
 
     def write(self, studies: Iterable[StudyCopy], place: str) -> Sequence[str]:
-        """Failed trials have the performance nan."""
+        """Failed trials, and those that miss a constraint of the objective, have the performance nan."""
         notes: dict[str, None] = {}
         with open(place, "w", encoding="ascii", newline="\n") as file:
             for study in studies:
@@ -83,7 +84,8 @@ def _write_study(file: TextIO, study: StudyCopy) -> Iterator[str]:
         if set(trial.config) < set(names):
             yield f"text: trials of {study.record.name!r} that lack some knobs were left out"
             continue
-        value = performance_of(trial, objective) if trial.status.is_measured else math.nan
+        is_good = trial.status.is_measured and not trial.excess
+        value = performance_of(trial, objective) if is_good else math.nan
         file.write(", ".join([*(text_of(trial.config[name]) for name in names), text_of(float(value))]) + "\n")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.base import Imported, file_of, refuse
-from trimtab.history.formats.partial import measurement_of, performance_of, scored, study_of
+from trimtab.history.formats.partial import measurement_of, performance_of, scored, status_without_verdict, study_of
 from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy
 from trimtab.history.rows import target_kinds
@@ -140,6 +140,8 @@ def _add_trial(raw: ET.Element, trial: Trial, objective: Objective) -> None:
     data = ET.SubElement(raw, "Data", number=str(trial.number), role=trial.role.value, status=trial.status.value)
     if trial.reason:
         data.set("reason", cell_of(trial.reason))
+    if trial.excess:
+        data.set("excess", cell_of(float(trial.excess)))
     config = ET.SubElement(data, "Config")
     for name, value in trial.config.items():
         if _TAG.fullmatch(name):
@@ -185,7 +187,7 @@ def _study(data: Any, imported: Imported) -> StudyCopy:
         objective=str(objective),
         configs=[trial.config for trial in trials],
         created_at=_start(metadata, imported),
-        status=data.get("status", "stopped"),
+        status=status_without_verdict(data.get("status", "stopped"), imported, "xml"),
         context=context,
         machine=_machine(data, metadata, imported),
         kinds=_text(data.get("target", "")),
@@ -269,6 +271,9 @@ def _trial(number: int, entry: Any, objective: Objective, context: Context) -> T
     is_measured = bool(text)
     time = entry.find("Time")
     at = value_of(time.get("at", "0.0")) if time is not None else 0.0
+    excess = value_of(entry.get("excess", "0.0"))
+    if isinstance(excess, str | bool):
+        raise ValueError(f"excess={excess!r} is not a number")
     interval = Interval(float(perf), math.nan, math.nan)
     return Trial(
         number=_whole(entry.get("number", str(number))),
@@ -278,6 +283,7 @@ def _trial(number: int, entry: Any, objective: Objective, context: Context) -> T
         status=Status(entry.get("status", "ok" if is_measured else "crashed")),
         reason=_text(entry.get("reason", "")),
         measurement=measurement_of({objective.metric: interval}) if is_measured else None,
+        excess=float(excess),
         started_at=0.0 if isinstance(at, str | bool) else float(at),
     )
 

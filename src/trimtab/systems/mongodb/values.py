@@ -48,8 +48,9 @@ def values_of(parameters: Mapping[str, Any], options: Mapping[str, Any], status:
         options: the answer to {getCmdLineOpts: 1}.
         status: the answer to {serverStatus: 1}.
     """
-    found = {f"{_PARAMETER}{name}": _text(value) for name, value in parameters.items() if _is_plain(value)}
-    found |= {path: _text(value) for path, value in _leaves(options.get("parsed", {}), "") if _is_plain(value)}
+    found = {path: _text(value) for path, value in _leaves(options.get("parsed", {}), "") if _is_plain(value)}
+    # What the file says of a parameter counts at the start only.
+    found |= {f"{_PARAMETER}{name}": _text(value) for name, value in parameters.items() if _is_plain(value)}
     for path, name in _AT_RUN_TIME.items():
         if name in parameters:
             found[path] = _text(parameters[name])

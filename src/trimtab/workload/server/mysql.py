@@ -190,6 +190,8 @@ class MysqlServer(SqlServer):
         # Both checks stay on: without them MariaDB loads an empty table in bulk, which sorts all rows in files first and takes
         # five times as long on rows that come in key order.
         session.execute("SET SESSION unique_checks = 1, foreign_key_checks = 1")
+        # An id of 0 stays one, and dates of 0 are taken as they are.
+        session.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
         rows = session.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
             (source,),
@@ -198,6 +200,7 @@ class MysqlServer(SqlServer):
             old, new = (f"{self.quote(database)}.{self.quote(str(table))}" for database in (source, copy))
             session.execute(f"CREATE TABLE {new} LIKE {old}")
             session.execute(f"INSERT INTO {new} SELECT * FROM {old}")
+        session.execute("SET SESSION sql_mode = DEFAULT")
         for (table,) in rows:
             session.execute(f"ANALYZE TABLE {self.quote(copy)}.{self.quote(str(table))}")
 

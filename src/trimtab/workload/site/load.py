@@ -146,7 +146,17 @@ class SiteLoad:
 
     def shares(self) -> dict[str, float]:
         """State -> share of all interactions in the long run."""
-        return stationary_shares(self.site.mix(self.mix), self.site.start)
+        return stationary_shares(self.site.mix(self.mix), self.site.start, is_literal=self.is_literal)
+
+    @property
+    def think_s(self) -> float:
+        """Mean pause of a browser between two interactions; 0 in an open loop."""
+        if self.load.is_open:
+            return 0.0
+        if self.site.think.is_exponential:
+            return self.site.think.mean_s * self.think_scale
+        shares = self.shares()
+        return self.think_scale * sum(shares[state.name] * state.wait_s for state in self.site.states)
 
     def context(self, name: str) -> Context:
         """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""

@@ -25,15 +25,21 @@ _STEPS = 100_000
 _CLOSE = 1e-15
 
 
-def stationary_shares(table: Mapping[str, Mapping[str, float]], start: str) -> dict[str, float]:
-    """State -> share of all interactions, when each session begins at `start` and rows are normalised.
+def stationary_shares(
+    table: Mapping[str, Mapping[str, float]], start: str, *, is_literal: bool = False
+) -> dict[str, float]:
+    """State -> share of all interactions, when each session begins at `start`.
+
+    Rows whose weights do not add up to 1 are normalised; with `is_literal` they are walked along in their order: what lies beyond
+    1 never comes, and where the sum is less the same state comes again.
 
     Sessions that only a number of interactions or a time ends count as endless.
     """
     names = list(table)
     place = {name: i for i, name in enumerate(names)}
     onward, back = np.zeros((len(names), len(names))), np.zeros(len(names))
-    for name, row in table.items():
+    for name, weights in table.items():
+        row = _cut(name, weights) if is_literal else weights
         whole = sum(row.values()) * (1.0 + _LEAK)
         for to, weight in row.items():
             if to == BACK:
@@ -42,6 +48,16 @@ def stationary_shares(table: Mapping[str, Mapping[str, float]], start: str) -> d
                 onward[place[name], place[to]] += weight / whole
     visits = _visits(onward, _returns(onward, back))[place[start]]
     return dict(zip(names, map(float, visits / visits.sum()), strict=True))
+
+
+def _cut(name: str, weights: Mapping[str, float]) -> dict[str, float]:
+    """The row of state `name` as it is walked along: up to a sum of 1, to which the state itself makes it up."""
+    row, left = dict[str, float](), 1.0
+    for to, weight in weights.items():
+        row[to] = min(weight, left)
+        left -= row[to]
+    row[name] = row.get(name, 0.0) + left
+    return row
 
 
 def _returns(onward: NDArray[np.float64], back: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -68,8 +68,8 @@ class SiteWorkload:
 
     @property
     def arrivals_s(self) -> float:
-        """See `ArrivingWorkload`."""
-        return self.browsers.load.start_s
+        """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
+        return self.browsers.load.start_s + 2 * self.browsers.think_s
 
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""

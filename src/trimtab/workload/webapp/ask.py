@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from trimtab.errors import AnswerError, LoadError
+from trimtab.host.http import http_connection
 from trimtab.records import Endpoint
 
 __all__ = ["Answer", "ask", "require_page"]
@@ -64,7 +65,8 @@ def ask(there: Endpoint, path: str, form: dict[str, str] | None = None) -> Answe
     Raises:
         LoadError: the site cannot be reached.
     """
-    connection = http.client.HTTPConnection(there.host, there.port, timeout=_TIMEOUT_S)
+    is_encrypted = there.options.get("scheme") == "https"
+    connection = http_connection(there.host, there.port, is_encrypted=is_encrypted, timeout_s=_TIMEOUT_S)
     try:
         if form is None:
             connection.request("GET", path)

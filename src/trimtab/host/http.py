@@ -1,0 +1,20 @@
+"""A connection to a web server that is asked whether it serves."""
+
+from __future__ import annotations
+
+import ssl
+from http.client import HTTPConnection, HTTPSConnection
+
+__all__ = ["http_connection"]
+
+
+def http_connection(host: str, port: int | None, *, is_encrypted: bool, timeout_s: float) -> HTTPConnection:
+    """Not yet connected; `port` None: that of the protocol.
+
+    The certificate is not checked, for nothing secret is sent: the load checks it.
+    """
+    if not is_encrypted:
+        return HTTPConnection(host, port, timeout=timeout_s)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return HTTPSConnection(host, port, timeout=timeout_s, context=context)
