@@ -63,6 +63,16 @@ def test_a_slip_in_the_search_leaves_no_study_behind(fake: FakeStudy, slip: str)
     assert fake.tune()[0].status in ("proven", "no_improvement")
 
 
+def test_a_kill_switch_that_is_on_leaves_no_study_behind(fake: FakeStudy) -> None:
+    (fake.path / "state").mkdir(exist_ok=True)
+    switch = fake.path / "state" / "stop"
+    switch.touch()
+    with pytest.raises(UsageError, match="the kill switch is on: file="):
+        fake.tune()
+    with open_history_at(None, fake.path / "state") as history:
+        assert history.summaries() == []
+
+
 def test_a_study_that_is_resumed_runs_again_in_every_word(fake: FakeStudy) -> None:
     """What was settled when it began stays."""
     fake.text = fake.text.replace("12 trials", "6 trials") + '\n[search]\nwarm_start = "auto"\nplays = "on"\n'

@@ -89,8 +89,9 @@ def test_starts_serve_a_searcher_without_a_model(past: FakeStudy) -> None:
     assert record.verdict.warm_start.n_asks == 0
 
 
-def test_a_study_can_be_named_by_its_number(past: FakeStudy) -> None:
-    _warm(past, '["#1", "past"]')
+@pytest.mark.parametrize("names", ['["#1"]', '["#1", "past"]'])
+def test_a_study_can_be_named_by_its_number(past: FakeStudy, names: str) -> None:
+    _warm(past, names)
     record, _ = past.tune()
     assert [each.name for each in record.verdict.warm_start.studies] == ["past"]
 

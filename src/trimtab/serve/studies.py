@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse
 
 from trimtab.history import Imported, StudyRecord, section_copy, take_in
 from trimtab.jsonable import strict
-from trimtab.records import Role, Trial
+from trimtab.records import Role, Status, Trial
 from trimtab.report import kept_classes, render_html, summarise
 from trimtab.report.explain import with_plots
 from trimtab.report.explain_charts import explanation_figures
@@ -45,11 +45,16 @@ def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
         return list(trials)
     best, kept, every = float("inf"), [], -(-len(trials) // (most // 2))
     for index, trial in enumerate(trials):
-        is_best = trial.is_feasible and trial.loss is not None and trial.loss < best
+        is_best = _is_full(trial) and trial.loss is not None and trial.loss < best
         best = trial.loss if is_best and trial.loss is not None else best
         if is_best or index % every == 0 or trial.role not in (Role.SEARCH, Role.BASELINE, Role.DESIGN):
             kept.append(trial)
     return kept[-most:] if len(kept) > most else kept
+
+
+def _is_full(trial: Trial) -> bool:
+    """Whether it may be the best: one that a guard has ended may not."""
+    return trial.status is Status.OK and trial.is_feasible
 
 
 async def _list(hub: Hub, request: Request, body: None) -> Any:
@@ -126,7 +131,7 @@ async def _compare(hub: Hub, request: Request, body: None) -> Any:
 def _best_of(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
     if record.verdict.result == "better":
         return {**record.baseline, **record.verdict.config}
-    done = [t for t in trials if t.is_feasible and t.loss is not None]
+    done = [t for t in trials if _is_full(t) and t.loss is not None]
     best = min(done, key=lambda t: t.loss or 0.0, default=None)
     return dict(record.baseline if best is None or (best.loss or 0) >= 0 else best.config)
 

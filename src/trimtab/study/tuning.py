@@ -89,6 +89,7 @@ def tune(
             require_metrics(stage)
             task = task_of(stage)
             _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
+            guarding_of(file, state_dir).switch.require_off()
             record = found or new_record(history, stage, fingerprints[0])
             with not_left_running(history, record.id):
                 require_same_baseline(record, stage)
@@ -110,7 +111,6 @@ def _run(
     stage: Stage, task: Task, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
-    guarding_of(stage.file, state_dir).switch.require_off()
     history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
     flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
     with first_signal_is_polite() as is_interrupted:
