@@ -1,8 +1,11 @@
-"""Runs that ended before their time: none is the best so far, and each is shown with its own reason."""
+"""Runs that ended before their time, or missed a constraint: what is said of them, and that none is the best so far."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+
+import pytest
 
 from trimtab.flow import Budget, Task
 from trimtab.flow.plays import PlayPhase, Tried
@@ -40,3 +43,26 @@ def test_a_play_that_ended_early_says_why() -> None:
     tried = Tried(play=play, config=trial.config, beside=TASK.baseline, held=(), trial=trial, is_kept=False)
     summary = PlayPhase(plan=(play,), tried=[tried]).summary(TASK, Scorer(TASK))
     assert [row.note for row in summary.tried] == [f"ended early: {STANDBYS}"]
+
+
+@pytest.mark.parametrize("par", [math.inf, 0.0], ids=["the baseline misses it", "the baseline meets it"])
+def test_a_play_that_misses_a_constraint_with_the_baseline_is_compared_all_the_same(
+    par: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scorer, "par", par)
+    scorer = Scorer(TASK)
+    for n in range(3):
+        scorer.track.add(10.0 * n, 1000.0 + n, 5.0)
+    scorer.trials += [replace(_trial(2, Status.OK, 1.0, Role.BASELINE), number=n, excess=3.0) for n in range(3)]
+    trial = replace(_trial(8, Status.OK, 2.0, Role.PLAY), excess=0.9)
+    scorer.trials += [trial]
+    play = Play(name="large", settings={"cache": 8}, reason="It is larger.")
+    tried = Tried(play=play, config=trial.config, beside=TASK.baseline, held=(), trial=trial, is_kept=True)
+    (row,) = PlayPhase(plan=(play,), tried=[tried]).summary(TASK, scorer).tried
+    assert row.note == "a constraint of the objective was missed"
+    if par == 0.0:
+        assert (row.verdict, row.worth) == ("failed", None)
+        return
+    assert row.verdict != "failed"
+    assert row.worth is not None
+    assert math.isclose(row.worth.estimate, 2.0)

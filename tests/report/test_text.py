@@ -187,6 +187,10 @@ def test_a_candidate_that_failed_in_the_proof_is_named(no_improvement: Study) ->
 def test_nothing_found_at_all() -> None:
     study = record({"result": "no_improvement"}, status="no_improvement")
     assert "No improvement found: nothing in 0 trials beat your config. Keep it." in report_text(study, [])
+    missed = [trial(n, Role.SEARCH if n else Role.BASELINE, BASELINE, 1.0 + n, excess=0.2) for n in range(2)]
+    text = squeezed(report_text(study, missed))
+    assert "nothing in 2 trials met the constraints of the objective, and neither does your config." in text
+    assert "measured (trials 0, 1): a constraint of the objective was missed" in text
 
 
 def test_an_unproven_best_is_never_called_proven(running: Study) -> None:

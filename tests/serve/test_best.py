@@ -14,7 +14,12 @@ BASELINE = Config({"cache": 2})
 
 def _trial(number: int, cache: int, loss: float, status: Status = Status.OK) -> Trial:
     return Trial(
-        number=number, role=Role.SEARCH, config=Config({"cache": cache}), context=Context("w", 1), status=status, loss=loss
+        number=number,
+        role=Role.SEARCH,
+        config=Config({"cache": cache}),
+        context=Context("w", 1),
+        status=status,
+        loss=loss,
     )
 
 

@@ -32,8 +32,9 @@ def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[s
         felt = {name: value for name, value in play.settings.items() if name not in task.unfelt}
         outside = [name for name in felt if name not in task.space.knobs]
         if outside or not felt:
-            why = f"{', '.join(outside)} is not among the study's knobs" if felt else "its settings have no effect here"
-            left_out[play.name] = why
+            verb = "is" if len(outside) == 1 else "are"
+            why = f"{', '.join(outside)} {verb} not among the study's knobs"
+            left_out[play.name] = why if felt else "its settings have no effect here"
             continue
         settings = {name: _legal(task, name, value) for name, value in felt.items()}
         if all(settings[name] == task.baseline[name] for name in settings):

@@ -326,17 +326,21 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
 def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
     """How many times better the config was with the play than without; None when it gave no value.
 
-    Only runs until the end of the plays count: what is compared was measured within minutes, while the machine was the same.
+    A value that misses a constraint counts only where the baseline misses one, too. Only runs until the end of the plays count:
+    what is compared was measured within minutes, while the machine was the same.
     """
     last = max((i for i, t in enumerate(scorer.trials) if t.role is Role.PLAY), default=-1)
     trials = scorer.trials[: last + 1]
-    runs = [t for t in trials if t.config == tried.config and t.is_feasible and t.loss is not None]
-    if not runs:
+    seen = [
+        t for t in trials if t.loss is not None and (t.is_feasible or (t.status.is_measured and scorer.par == math.inf))
+    ]
+    runs = [t for t in seen if t.config == tried.config]
+    beside = [t.loss or 0.0 for t in seen if t.config == tried.beside and t.status is Status.OK]
+    if not runs or not (beside or tried.beside == task.baseline):
         return None
     whole = [t for t in runs if t.status is Status.OK] or runs
-    mean = sum(t.loss or 0.0 for t in whole) / len(whole)
-    n_beside = sum(t.config == tried.beside and t.status is Status.OK and t.is_feasible for t in trials)
-    gain = _loss(task, trials, tried.beside) - mean
+    mean, n_beside = sum(t.loss or 0.0 for t in whole) / len(whole), len(beside)
+    gain = (0.0 if tried.beside == task.baseline else sum(beside) / n_beside) - mean
     sd, df = scorer.noise_sd, max(1.0, scorer.track.summary().noise_df)
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
     half = t_quantile(0.975, df) * se
@@ -354,6 +358,6 @@ def _verdict(trial: Trial, worth: Interval | None) -> str:
 
 def _note(trial: Trial) -> str:
     if trial.status is Status.OK:
-        return ""
+        return "a constraint of the objective was missed" if trial.excess > 0 else ""
     what = "ended early" if trial.status is Status.STOPPED_EARLY else trial.status
     return f"{what}: {trial.reason.partition(chr(10))[0]}"

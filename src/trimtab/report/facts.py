@@ -176,6 +176,11 @@ class Failure:
     log: tuple[str, ...]
     changed: Mapping[str, str]
 
+    @property
+    def words(self) -> str:
+        """How they ended, as people read it."""
+        return "measured" if self.status is Status.OK else self.status.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class LabelChange:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.records import Objective, Trial, Verdict
+from trimtab.records import Objective, Status, Trial, Verdict
 from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
 from trimtab.report.words import counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
@@ -35,7 +35,7 @@ def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None)
         return _better(study)
     if result == "no_improvement":
         word = "accepted" if _is_gain_refused(study.verdict) else "found"
-        return f"No improvement {word}: {_no_improvement(study, len(trials))}"
+        return f"No improvement {word}: {_no_improvement(study, trials)}"
     design = study.verdict.design
     if result == "design" and design is not None:
         return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
@@ -81,13 +81,16 @@ def _better(study: StudyRecord) -> str:
     )
 
 
-def _no_improvement(study: StudyRecord, n_trials: int) -> str:
+def _no_improvement(study: StudyRecord, trials: Sequence[Trial]) -> str:
     verdict = study.verdict
     gain, failure = Gain.of(verdict.gain), first_line(verdict.failure)
     if failure:
         return f"{failed_in_proof(failure)}. Keep your config."
+    measured = [trial for trial in trials if trial.status is Status.OK]
+    if gain is None and measured and all(trial.excess > 0 for trial in measured):
+        return f"nothing in {counted(len(trials), 'trial')} met the constraints of the objective, and neither does your config."
     if gain is None:
-        return f"nothing in {counted(n_trials, 'trial')} beat your config. Keep it."
+        return f"nothing in {counted(len(trials), 'trial')} beat your config. Keep it."
     if harm := _harm(verdict):
         return (
             f"the best candidate is {ratio_text(gain.estimate)} times as fast as yours ({gain.interval_text}), "

@@ -314,7 +314,7 @@ def _memory_text(summary: Summary) -> Text:
 
 def _failure(failure: Failure) -> Text:
     numbers = ", ".join(str(number) for number in failure.numbers[:12]) + (" …" if len(failure.numbers) > 12 else "")
-    text = Text(f"{failure.status.replace('_', ' ')}", style=STATUS_STYLES.get(failure.status, "red"))
+    text = Text(failure.words, style=STATUS_STYLES.get(failure.status, "red"))
     noun = "trial" if len(failure.numbers) == 1 else "trials"
     text.append(f" ({noun} {numbers}): {failure.reason or 'no reason given'}", style="default")
     if failure.changed:
