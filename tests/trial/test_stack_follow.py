@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pytest
 
+from tests.hand_clock import HandClock
 from tests.trial.test_stack_room import Bench
 from trimtab.errors import ApplyError, RestoreError, TargetError, UnavailableError
 from trimtab.records import Status
@@ -20,19 +21,6 @@ from trimtab.trial import Entry, Journal, commit, snapshot_from_json, snapshot_t
 
 following = import_module("trimtab.trial.follow")
 SETTLE_S = following._SETTLE_S
-
-
-class Clock:
-    """Time that passes only while somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 class Following(Bench):
@@ -155,15 +143,15 @@ def test_one_that_needs_a_moment_is_waited_for(bench: Following, monkeypatch: py
 
 
 @pytest.fixture
-def clock(bench: Following, monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(bench: Following, monkeypatch: pytest.MonkeyPatch) -> HandClock:
     """`web` answers 503 for a minute of this clock after each restart of `db`, as httpd does."""
-    clock, db = Clock(), bench.targets["db"]
+    clock, db = HandClock(), bench.targets["db"]
     seen, since = [db.values["cache"]], [-60.0]
 
     def health() -> None:
         if db.values["cache"] != seen[0]:  # only a restart changes it
-            seen[0], since[0] = db.values["cache"], clock.now
-        if clock.now < since[0] + 60.0:
+            seen[0], since[0] = db.values["cache"], clock.now_s
+        if clock.now_s < since[0] + 60.0:
             raise UnavailableError("it answers 503")
 
     monkeypatch.setattr(following, "_SETTLE_S", SETTLE_S)
@@ -172,28 +160,28 @@ def clock(bench: Following, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_proxy_that_tries_again_after_a_minute_is_waited_for(bench: Following, clock: Clock) -> None:
+def test_a_proxy_that_tries_again_after_a_minute_is_waited_for(bench: Following, clock: HandClock) -> None:
     bench.commit(db__cache=256)
-    assert clock.now >= 60.0
+    assert clock.now_s >= 60.0
 
 
-def test_it_is_waited_for_after_the_way_back_too(bench: Following, clock: Clock) -> None:
+def test_it_is_waited_for_after_the_way_back_too(bench: Following, clock: HandClock) -> None:
     with bench.room() as room:
         assert bench.run(room, db__cache=256).status is Status.OK
-        assert 60.0 <= clock.now < 120.0, "on the way back only the next trial waits, and no exit"
+        assert 60.0 <= clock.now_s < 120.0, "on the way back only the next trial waits, and no exit"
         trial = bench.run(room, app__method="ring")
-        assert clock.now >= 120.0
+        assert clock.now_s >= 120.0
     assert trial.status is Status.OK, trial.reason
 
 
-def test_what_fails_for_another_reason_is_not_waited_for_so_long(bench: Following, clock: Clock) -> None:
+def test_what_fails_for_another_reason_is_not_waited_for_so_long(bench: Following, clock: HandClock) -> None:
     def fails() -> None:
         raise TargetError("it answers 500")
 
     bench.targets["web"].health = fails  # type: ignore[method-assign]
     with pytest.raises(ApplyError, match="it answers 500"):
         bench.commit(db__cache=256)
-    assert SETTLE_S <= clock.now < 2 * SETTLE_S
+    assert SETTLE_S <= clock.now_s < 2 * SETTLE_S
 
 
 def test_a_rollback_restarts_it_too(bench: Following) -> None:

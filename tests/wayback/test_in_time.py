@@ -7,29 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.hand_clock import HandClock
 from trimtab.errors import TargetError
 from trimtab.systems import rescue
 from trimtab.systems.postgresql.change import AlterSystem
 from trimtab.systems.session import NotYetError
 
 
-class Clock:
-    """Seconds that pass only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 class Stopping:
     """A server whose restart was cut off: it stops in order until `gone_at_s`, and nobody starts it."""
 
-    def __init__(self, clock: Clock, *, gone_at_s: float, back_at_s: float = float("inf")) -> None:
+    def __init__(self, clock: HandClock, *, gone_at_s: float, back_at_s: float = float("inf")) -> None:
         self._clock, self._gone_at_s, self._back_at_s = clock, gone_at_s, back_at_s
         self.data_dir = Path("/nowhere")
 
@@ -52,22 +40,22 @@ def answers(reach: Stopping, timeout_s: float) -> bool:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    made = HandClock(100.0)
     monkeypatch.setattr(rescue, "time", made)
     return made
 
 
-def test_a_server_that_has_stopped_meanwhile_is_not_waited_for(clock: Clock) -> None:
+def test_a_server_that_has_stopped_meanwhile_is_not_waited_for(clock: HandClock) -> None:
     reach = Stopping(clock, gone_at_s=100.3)
     assert not answers(reach, 10.0)
     assert clock.now_s < 102.0, "a second after its last process, and not ten"
 
 
-def test_the_gap_in_the_middle_of_a_restart_is_waited_out(clock: Clock) -> None:
+def test_the_gap_in_the_middle_of_a_restart_is_waited_out(clock: HandClock) -> None:
     assert answers(Stopping(clock, gone_at_s=100.3, back_at_s=101.0), 10.0)
 
 
-def test_one_that_goes_on_stopping_is_waited_for_as_long_as_said(clock: Clock) -> None:
+def test_one_that_goes_on_stopping_is_waited_for_as_long_as_said(clock: HandClock) -> None:
     assert not answers(Stopping(clock, gone_at_s=200.0), 10.0)
     assert 110.0 <= clock.now_s < 110.2
