@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +51,17 @@ def test_gains_pay_nothing_back(meter: RegressionMeter) -> None:
 
 
 def test_an_open_loop_counts_the_longer_waits(meter: RegressionMeter) -> None:
+    meter.take(trial(measured(1000, 28, is_open=True)))
+    assert meter.lost_s == pytest.approx(1000 * 10 * 0.02)
+
+
+@pytest.mark.parametrize("overloaded_ms", [math.inf, math.nan])
+def test_a_baseline_run_that_was_overloaded_does_not_end_the_count(overloaded_ms: float) -> None:
+    meter = RegressionMeter()
+    meter.take(trial(measured(900, overloaded_ms, is_open=True), role=Role.BASELINE))
+    meter.take(trial(measured(1000, 28, is_open=True)))
+    assert meter.lost_s == 0, "of the baseline's latency nothing is known yet"
+    meter.take(trial(measured(1000, 8, is_open=True), role=Role.BASELINE))
     meter.take(trial(measured(1000, 28, is_open=True)))
     assert meter.lost_s == pytest.approx(1000 * 10 * 0.02)
 

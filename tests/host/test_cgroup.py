@@ -13,7 +13,7 @@ import pytest
 
 from tests.needs import require
 from trimtab.errors import TargetError
-from trimtab.host import MemoryCgroup
+from trimtab.host import MemoryCgroup, oom_kills
 from trimtab.host.limits import read_limits
 
 LIMIT = 64 << 20
@@ -35,6 +35,7 @@ def test_a_process_in_it_is_killed_above_the_limit(cgroup: MemoryCgroup) -> None
     ) as process:
         cgroup.add(process.pid)
         assert read_limits(pid=process.pid).memory_bytes == LIMIT
+        assert oom_kills(process.pid) == 0, "the guards see it, in whatever hierarchy it is"
         out, _ = process.communicate("go\n", timeout=60)
     assert (process.returncode, out) == (-9, "")
     assert cgroup.n_oom_kills() == 1
@@ -58,7 +59,40 @@ def test_a_limit_that_cannot_be_set_is_told_and_leaves_nothing(tmp_path: Path) -
     (tmp_path / "proc/self/cgroup").write_text("0::/\n")
     (tmp_path / "proc/self/mountinfo").write_text("30 20 0:30 / /cg rw - cgroup2 cgroup2 rw\n")
     (tmp_path / "cg/x/memory.max").mkdir(parents=True)  # a folder where the file should be: writing fails
+    (tmp_path / "cg/cgroup.subtree_control").write_text("cpu memory pids\n")
     with pytest.raises(TargetError, match=r"cannot limit memory to memory_bytes=1024: v2 .*Is a directory") as caught:
         MemoryCgroup.create("x", 1024, root=tmp_path)
     assert "memory_limit = false" in str(caught.value)
-    assert os.listdir(tmp_path / "cg") == ["x"]
+    assert sorted(os.listdir(tmp_path / "cg")) == ["cgroup.subtree_control", "x"]
+
+
+def unified(root: Path, *controllers: str) -> Path:
+    """A v2 hierarchy in which this process is in /user.slice/session; `controllers`: what the root and the slice pass on."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text("0::/user.slice/session\n")
+    (root / "proc/self/mountinfo").write_text("30 20 0:30 / /cg rw - cgroup2 cgroup2 rw\n")
+    top = root / "cg"
+    (top / "user.slice/session").mkdir(parents=True)
+    for folder, names in zip((top, top / "user.slice", top / "user.slice/session"), (*controllers, ""), strict=True):
+        (folder / "cgroup.subtree_control").write_text(f"{names}\n")
+    return top
+
+
+def test_under_v2_it_is_made_where_memory_is_passed_on(tmp_path: Path) -> None:
+    """A group that holds processes, as that of this one, passes nothing on: what is made in it has no memory.max."""
+    top = unified(tmp_path, "cpu memory", "memory pids")
+    (top / "user.slice/x").mkdir()
+    (top / "user.slice/x/memory.swap.max").write_text("max\n")
+    made = MemoryCgroup.create("x", 1024, root=tmp_path)
+    assert made.folder == top / "user.slice/x"
+    assert (made.folder / "memory.max").read_text() == "1024"
+    assert (made.folder / "memory.swap.max").read_text() == "0"
+    plain = MemoryCgroup.create("y", 1024, root=tmp_path)
+    assert not (plain.folder / "memory.swap.max").exists(), "a kernel that does not count swap"
+
+
+def test_under_v2_it_is_told_where_nobody_passes_memory_on(tmp_path: Path) -> None:
+    unified(tmp_path, "cpu", "pids")
+    message = r"cannot limit memory to memory_bytes=1024: v2 .*session: no group from there up has memory in its cgroup"
+    with pytest.raises(TargetError, match=message):
+        MemoryCgroup.create("x", 1024, root=tmp_path)

@@ -100,6 +100,30 @@ def test_kills_in_a_group_of_others_too_are_not_told(tmp_path: Path) -> None:
     assert oom_kills(2, tmp_path) == 3
 
 
+def hybrid(root: Path, groups: dict[int, str]) -> None:
+    """As systemd's hybrid hierarchy: the memory controller is of v1, and everybody is in the root of v2."""
+    for pid, group in groups.items():
+        (root / f"proc/{pid}").mkdir(parents=True)
+        (root / f"proc/{pid}/cgroup").write_text(f"4:memory:{group}\n0::/\n")
+        folder = root / "sys/fs/cgroup/memory" / group.lstrip("/")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+    (root / "sys/fs/cgroup/unified").mkdir()
+    (root / "sys/fs/cgroup/unified/cgroup.procs").touch()
+    (root / "proc/self").mkdir()
+    (root / "proc/self/mountinfo").write_text(
+        "30 23 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+        "31 23 0:27 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    )
+
+
+def test_kills_are_seen_where_only_the_first_hierarchy_has_the_memory_controller(tmp_path: Path) -> None:
+    hybrid(tmp_path, {os.getpid(): "/tuner", 1: "/server", 2: "/tuner", 3: "/"})
+    assert oom_kills(1, tmp_path) == 2
+    assert oom_kills(2, tmp_path) is None, "the tuner's own group"
+    assert oom_kills(3, tmp_path) is None, "a group above the tuner's"
+
+
 def test_each_volume_once(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (found,) = volume_uses([tmp_path, tmp_path / "a", tmp_path / "missing"])

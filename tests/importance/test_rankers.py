@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
 from tests.importance.problems import flat_space, sampled
 from trimtab.errors import UsageError
 from trimtab.importance import RankProblem, sard_design
-from trimtab.importance.fanova import FanovaRanker
+from trimtab.importance.fanova import FanovaRanker, _of_tree
 from trimtab.importance.forest import ForestRanker
 from trimtab.importance.lasso import LassoRanker
 from trimtab.importance.permutation import PermutationRanker
@@ -179,6 +180,18 @@ def test_fanova_shares_are_those_of_the_function() -> None:
     scores = {entry.knob: entry.score for entry in ranking.knobs}
     assert scores["b"] == pytest.approx(0.8, abs=0.06)
     assert scores["a"] == pytest.approx(0.2, abs=0.06)
+
+
+def test_fanova_leaves_out_what_three_knobs_do_together() -> None:
+    """Main effects and pairs explain a part of the variance only; the rest is nobody's share."""
+    grid = np.array(list(product((0.25, 0.75), repeat=3)))
+    y = np.prod(grid - 0.5, axis=1) + 0.05 * (grid[:, 0] - 0.5)
+    tree = DecisionTreeRegressor().fit(grid, y).tree_
+    found = _of_tree(tree, 3)
+    alone = 0.05**2 / 16
+    whole = alone + 1 / 64**2
+    assert found[0] == pytest.approx(alone / whole)
+    assert found[1:] == pytest.approx([0, 0], abs=1e-12)
 
 
 def test_intervals_narrow_with_more_data() -> None:

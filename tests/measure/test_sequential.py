@@ -267,3 +267,24 @@ def test_no_number_of_observations_tells_no_effect() -> None:
     assert observations_needed(-0.1, 0.05, 24) == 24
     assert observations_needed(0.001, 0.05, 24) == 24
     assert observations_needed(0.1, 0.0, 24) == 3
+
+
+def test_seconds_without_an_operation_stop_nothing() -> None:
+    """Of runs that take 20 s, seconds in which none ended; and four seconds of one run."""
+    stop = EarlyStop(Interval(1, 1, 1), is_maximised=True)
+    assert not any(stop.update(0.0, 0.0) for _ in range(30))
+    stop.begin()
+    assert not any(stop.update(0.2, 0.1) for _ in range(30))
+    assert stop.update(0.2, 1.0), "the fourth"
+
+
+def test_with_an_operation_a_second_and_more_each_second_counts() -> None:
+    frames = 0.85 + 0.05 * np.random.default_rng(11).standard_normal(30)
+    one, many = (EarlyStop(Interval(1, 1, 1), is_maximised=True) for _ in range(2))
+    for frame in frames:
+        assert one.update(frame) is many.update(frame, 2000.0)
+        assert one.bound == many.bound
+    few = EarlyStop(Interval(1, 1, 1), is_maximised=True)
+    for frame in frames:
+        few.update(frame, 0.3)
+    assert few.bound > many.bound, "nine operations say less than thirty seconds of many"

@@ -164,3 +164,22 @@ def test_window_outside_the_run(window: tuple[float, float]) -> None:
     message = r"window_s=\(.*\) does not lie inside the run of duration_s=10\nhint: let the load run longer"
     with pytest.raises(LoadError, match=message):
         summarise(log_of([], duration_s=10), window)
+
+
+def test_one_whole_operation_bounds_nothing() -> None:
+    """Its share of the window is flat, and so is that of the one which was cut off after it: no scatter was seen."""
+    rows: list[Row] = [(0.0, 12.0, 0, OK), (12.0, 20.0, 0, Outcome.CANCELLED)]
+    m = summarise(log_of(rows, duration_s=20), (10.0, 20.0))
+    assert (m.n_ok, m.throughput.low, m.throughput.high) == (1, 0.0, math.inf)
+    assert m.by_label["q0"].throughput is not None
+    assert m.by_label["q0"].throughput.high == math.inf
+
+
+def test_labels_that_ended_once_each_bound_nothing_together() -> None:
+    rows: list[Row] = [(0.0, 8.0, 0, OK), (0.0, 8.0, 1, OK), (0.0, 8.0, 2, OK), (0.0, 8.0, 3, OK)]
+    m = summarise(log_of(rows, n_labels=4, duration_s=8), (0.0, 8.0))
+    assert m.throughput.estimate == pytest.approx(0.5)
+    assert (m.throughput.low, m.throughput.high) == (0.0, math.inf)
+    again: list[Row] = [*rows, (8.0, 15.0, 0, OK)]
+    known = summarise(log_of(again, n_labels=4, duration_s=16), (0.0, 16.0)).throughput
+    assert 0 < known.low < known.high < math.inf

@@ -216,3 +216,11 @@ def test_merging_keeps_labels_apart() -> None:
     assert (merged.duration_s, len(merged.credited)) == (3.0, 3)
     m = summarise(merged, (0.0, 3.0))
     assert {name: stats.latency_max_ms for name, stats in m.by_label.items()} == {"read": 0.005, "write": 0.007}
+
+
+def test_what_is_taken_from_a_machine_counts_once_for_all_its_generators() -> None:
+    taken = ([0.2, 0.1], [0.1, 0.3], [0.5, 0.0])
+    one, two, three = (seconds_log(2, [(0, 0, 5), (1, 0, 5)], steal_s=np.array(each)) for each in taken)
+    merged = merge_seconds([one, two, three], ["here", "here", "there"])
+    assert merged.steal_s == pytest.approx([0.7, 0.3])
+    assert merge_seconds([one, two, three]).steal_s == pytest.approx([0.8, 0.4])

@@ -111,3 +111,17 @@ def test_a_place_that_cannot_be_written_does_no_harm(tmp_path: Path, server: Pat
     )
     entry.note("x")
     entry.close("restored")
+
+
+def test_what_a_kill_has_left_of_a_copy_is_in_nobodys_way(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (server.parent / "18.1-db.open-partial").write_bytes(b"half")
+    entry = killed(tmp_path / "a", server, monkeypatch)
+    assert (server.parent / "18.1-db.open").read_bytes() == entry.path.read_bytes()
+    shutil.rmtree(tmp_path / "a")
+    (tmp_path / "b" / "journal").mkdir(parents=True)
+    (tmp_path / "b" / "journal" / f"{entry.path.name}.partial").write_bytes(b"half")
+    assert Journal(tmp_path / "b").strays([server]) == []
+    (found,) = Journal(tmp_path / "b").open_entries()
+    assert found.own("db").texts == OWN.texts

@@ -255,7 +255,7 @@ def test_yardstick_is_the_worst_of_the_baselines_runs() -> None:
         )  # fmt: skip
 
     assert Yardstick.of([]) is None
-    assert Yardstick.of([run(100, 5), run(90, 7), run(110, math.inf)]) == Yardstick(90, 7)
+    assert Yardstick.of([run(100, 5), run(90, 7), run(110, math.inf)]) == Yardstick(90, 7, 0.2, 5.0)
 
 
 def test_kill_switch(tmp_path: Path) -> None:

@@ -8,15 +8,20 @@ import os
 import stat
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from trimtab.errors import TargetError
 from trimtab.systems import Snapshot
 from trimtab.trial import Journal, snapshot_from_json, snapshot_to_json
+from trimtab.trial.entry import _merged
 from trimtab.trial.lines import encode_line, read_lines
 
 SNAPSHOT = Snapshot(
@@ -234,3 +239,38 @@ def test_unreadable_snapshot_says_what_to_do() -> None:
         snapshot_from_json('{"target": "db"}')
     assert caught.value.hint is not None
     assert "backup" in caught.value.hint
+
+
+def test_the_reserve_takes_room_where_files_are_compressed(tmp_path: Path) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    assert len(zlib.compress(entry.path.with_suffix(".reserve").read_bytes())) >= 64 * 1024
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12))
+def test_two_files_with_gaps_give_all_lines_in_order(kept: list[tuple[bool, bool]]) -> None:
+    files = [[{"step": number} if is_whole[i] else None for number, is_whole in enumerate(kept)] for i in (0, 1)]
+    steps = [line["step"] for line in _merged(*files)]
+    assert sorted(steps) == [number for number, is_whole in enumerate(kept) if any(is_whole)]
+    for file in files:
+        mine = [line["step"] for line in file if line is not None]
+        assert [step for step in steps if step in mine] == mine
+
+
+class _Counted(dict[str, Any]):
+    """A line that counts how often it is compared."""
+
+    n_compared = 0
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        _Counted.n_compared += 1
+        return dict.__eq__(self, other)
+
+
+@pytest.mark.parametrize("n_lost", [0, 1])
+def test_a_long_journal_is_read_in_proportion_to_its_length(n_lost: int) -> None:
+    """The last line may be in one file only, where a kill came between the two."""
+    first, second = ([_Counted(step=number) for number in range(500)] for _ in range(2))
+    _Counted.n_compared = 0
+    assert len(_merged(first, second[: len(second) - n_lost])) == 500
+    assert _Counted.n_compared <= 2 * 500

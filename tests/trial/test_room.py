@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.errors import LoadError, RestoreError
+from trimtab.errors import AnswerError, LoadError, RestoreError
 from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
 from trimtab.systems import Stack
@@ -361,6 +361,18 @@ def test_infrastructure_fault_that_stays_stops_the_study_with_the_target_restore
         bench.run(cache=256)
     assert dict(bench.target.values) == bench.found
     assert Journal(bench.path).open_entries() == []
+
+
+def test_a_config_with_which_the_users_cannot_connect_is_a_result(bench: Bench) -> None:
+    def full(second: int) -> None:
+        raise AnswerError("the load cannot connect: too many users")
+
+    bench.workload.on_second = full
+    trial = bench.run(cache=256)
+    assert (trial.status, trial.reason) == (Status.FAILED_LOAD, "the load cannot connect: too many users")
+    assert dict(bench.target.values) == bench.found
+    with pytest.raises(LoadError, match="although the target is well: the load cannot connect: too many users"):
+        bench.run()
 
 
 def test_interrupted_trial_is_no_result_and_undone(bench: Bench) -> None:

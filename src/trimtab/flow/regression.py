@@ -4,7 +4,7 @@ symbol   meaning
 T        seconds that a trial's load ran, warm-up included
 u        users that wait for answers (connections)
 x, x0    throughput of the trial and of the baseline
-l, l0    mean response time of the trial and of the baseline
+l, l0    mean response time of the trial and of the baseline, of its runs that were kept up with
 
 closed loop     u T max(0, 1 - x / x0)    what the same users would have got done with the baseline, as their time
 open loop       x T max(0, l - l0)        each request waits longer
@@ -12,6 +12,8 @@ no measurement  u (apply + load + restore) where the config is to blame: nobody 
 """
 
 from __future__ import annotations
+
+import math
 
 from trimtab.records import Role, Trial, seconds_of
 
@@ -29,7 +31,8 @@ class RegressionMeter:
 
     def __init__(self) -> None:
         self.lost_s = 0.0
-        self._n_baselines, self._throughputs, self._latencies_ms = 0, 0.0, 0.0
+        self._n_baselines, self._throughputs = 0, 0.0
+        self._n_latencies, self._latencies_ms = 0, 0.0
 
     def take(self, trial: Trial) -> None:
         """Learns from a trial; those before the first baseline cost nothing, for nothing is known to compare them with."""
@@ -38,7 +41,10 @@ class RegressionMeter:
                 m = trial.measurement
                 self._n_baselines += 1
                 self._throughputs += m.throughput.estimate
-                self._latencies_ms += m.latency_mean_ms.estimate
+                latency_ms = m.latency_mean_ms.estimate
+                if math.isfinite(latency_ms):  # not that of an open loop which the server did not keep up with
+                    self._n_latencies += 1
+                    self._latencies_ms += latency_ms
             return
         self.lost_s += self._loss_s(trial)
 
@@ -50,10 +56,12 @@ class RegressionMeter:
             return trial.context.clients * sum(seconds_of(cost, step) for step in steps) if is_own else 0.0
         if not self._n_baselines:
             return 0.0
-        throughput, latency_ms = self._throughputs / self._n_baselines, self._latencies_ms / self._n_baselines
         ran_s = seconds_of(cost, "warmup") + seconds_of(cost, "measure")
         if not m.is_open:
-            users = m.users or trial.context.clients
+            users, throughput = m.users or trial.context.clients, self._throughputs / self._n_baselines
             return float(users * ran_s * max(0.0, 1 - m.throughput.estimate / throughput))
+        if not self._n_latencies:
+            return 0.0
+        latency_ms = self._latencies_ms / self._n_latencies
         longer_s = (min(m.latency_mean_ms.estimate, _MS_PER_S * ran_s) - latency_ms) / _MS_PER_S
         return float(m.throughput.estimate * ran_s * max(0.0, longer_s))

@@ -28,20 +28,27 @@ class MemoryCgroup:
 
     @classmethod
     def create(cls, name: str, limit_bytes: int, *, root: Path = Path("/")) -> MemoryCgroup:
-        """Makes (or finds again) the cgroup `name` beside the top of the hierarchy and sets its limit.
+        """Makes (or finds again) the cgroup `name` in that of this process, or of v2 in the nearest one above that may limit
+        memory, and sets its limit.
 
         Raises:
             TargetError: there is no memory controller, or it may not be changed here; the message says which.
         """
         errors = []
         for version, limit_file in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
-            top = cgroup_folder("memory", version, root=root)
-            if top is None:
+            own = cgroup_folder("memory", version, root=root)
+            if own is None:
                 continue
-            folder = top / name
+            parent = own if version == 1 else _passing(own)
+            if parent is None:
+                errors.append(f"v2 {own}: no group from there up has memory in its cgroup.subtree_control")
+                continue
+            folder = parent / name
             try:
                 folder.mkdir(exist_ok=True)
                 (folder / limit_file).write_text(str(limit_bytes))
+                if (folder / "memory.swap.max").exists():  # else a server over its limit would go on, in swap
+                    (folder / "memory.swap.max").write_text("0")
                 return cls(folder, limit_bytes, version)
             except OSError as error:
                 errors.append(f"v{version} {folder}: {error.strerror}")
@@ -72,6 +79,22 @@ class MemoryCgroup:
     def remove(self) -> None:
         """Removes the cgroup when it is empty; idempotent."""
         _remove(self.folder)
+
+
+def _passing(folder: Path) -> Path | None:
+    """The nearest group from `folder` up whose children have the memory controller; None when there is none.
+
+    A group that holds processes passes no controller on ("no internal processes", cgroup-v2 of the kernel's documentation), so it
+    is not that of this process unless that is the root.
+    """
+    for each in (folder, *folder.parents):
+        try:
+            controllers = (each / "cgroup.subtree_control").read_text().split()
+        except OSError:
+            return None
+        if "memory" in controllers:
+            return each
+    return None
 
 
 def _remove(folder: Path) -> None:

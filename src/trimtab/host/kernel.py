@@ -14,6 +14,10 @@ __all__ = ["OomKill", "kernel_oom_kills"]
 _KILLED = re.compile(r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)")
 _RECORD_BYTES = 8192
 
+_DRIFT = 5e-4
+"""NTP steers the monotonic clock by up to 500 ppm (MAXFREQ of linux/timex.h), and not the clock of the kernel's log: after weeks
+they are minutes apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class OomKill:
@@ -25,7 +29,10 @@ class OomKill:
 
 
 def kernel_oom_kills(since_s: float, path: Path = Path("/dev/kmsg")) -> list[OomKill]:
-    """The kills since `since_s` (of `time.monotonic`), oldest first; [] where this user may not read the kernel's log."""
+    """The kills since `since_s` (of `time.monotonic`), oldest first; [] where this user may not read the kernel's log.
+
+    On a machine that has long been up some that came earlier may be among them: the clocks of the two differ.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
@@ -39,7 +46,7 @@ def kernel_oom_kills(since_s: float, path: Path = Path("/dev/kmsg")) -> list[Oom
 def _records(handle: int, since_s: float) -> list[str]:
     """Texts of the records; each read of the device gives one: "priority,number,microseconds,flags;text"."""
     # the kernel's log counts from boot without suspended time, as the monotonic clock does
-    found, first_us = [], (since_s - 0.5) * 1e6
+    found, first_us = [], (since_s * (1 - _DRIFT) - 0.5) * 1e6
     deadline = time.monotonic() + 1.0
     while time.monotonic() < deadline:
         try:

@@ -187,12 +187,15 @@ def swapped_bytes(root: Path = Path("/")) -> int | None:
 
 def oom_kills(pid: int, root: Path = Path("/")) -> int | None:
     """Processes that the kernel has killed because memory ran out in the cgroup of `pid`; None when it does not say, or when this
-    process is in the same one: then others may be, and it cannot be told whose they were."""
+    process is in the same one or below it: then others may be, and it cannot be told whose they were."""
     for version, name in ((2, "memory.events"), (1, "memory.oom_control")):
         folder = cgroup_folder("memory", version, root=root, pid=pid)
-        if folder is not None and folder == cgroup_folder("memory", version, root=root, pid=os.getpid()):
+        if folder is None or not (folder / name).is_file():
+            continue  # a hierarchy without the memory controller: of a hybrid system, the second
+        own = cgroup_folder("memory", version, root=root, pid=os.getpid())
+        if own is not None and own.is_relative_to(folder):
             return None
-        for line in _text(folder / name).splitlines() if folder is not None else ():
+        for line in _text(folder / name).splitlines():
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
     return None

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.importance.ranking import Ranking, RankProblem
-from trimtab.importance.resample import resampled, shares
+from trimtab.importance.resample import resampled
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.surrogate import screened
 from trimtab.model.forest import Forest
@@ -87,7 +87,7 @@ def _of_tree(tree: Any, d: int) -> Array:
         half = float(lengths_j @ joint**2 @ lengths_k) / 2
         found[j] += half
         found[k] += half
-    return shares(found)
+    return found / variance
 
 
 def _steps(low: Array, high: Array) -> tuple[Array, Array]:

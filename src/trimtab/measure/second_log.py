@@ -166,8 +166,13 @@ class SecondLog:
                 raise LoadError(f"histogram={name} has labels that have no name", hint="repeat the run")
 
 
-def merge_seconds(parts: Sequence[SecondLog]) -> SecondLog:
+def merge_seconds(parts: Sequence[SecondLog], hosts: Sequence[str] | None = None) -> SecondLog:
     """The log of several generators that drove the same load at the same time, as if they were one.
+
+    Args:
+        parts: their logs.
+        hosts: the machine of each; None: each has its own. All generators of a machine see the CPU time that the hypervisor takes
+            from it: it counts once.
 
     Raises:
         LoadError: no parts, or one whose columns do not fit together.
@@ -179,11 +184,12 @@ def merge_seconds(parts: Sequence[SecondLog]) -> SecondLog:
     labels = tuple(dict.fromkeys(label for part in parts for label in part.labels))
     k = max(len(part.credited) for part in parts)
     columns: dict[str, Any] = {name: _merged(name, parts, labels) for name in HISTOGRAMS}
-    columns |= {name: _summed(name, parts, k) for name in _COLUMNS}
+    columns |= {name: _padded(name, parts, k).sum(axis=0) for name in _COLUMNS if name != "steal_s"}
     return SecondLog(
         labels=labels,
         duration_s=max(part.duration_s for part in parts),
         **columns,
+        steal_s=_once_per_host(_padded("steal_s", parts, k), hosts),
         wait_s=_beside(parts, k),
         priority=min((part.priority for part in parts), key=PRIORITIES.index),
         error_classes=_counted(parts),
@@ -208,12 +214,21 @@ def _merged(name: str, parts: Sequence[SecondLog], labels: tuple[str, ...]) -> B
     return Buckets(unique[0], unique[1], unique[2], count.astype(np.int64))
 
 
-def _summed(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[np.generic]:
-    total = np.zeros(k, dtype=_COLUMNS[name])
-    for part in parts:
+def _padded(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[Any]:
+    """(n_parts, k) of the column."""
+    rows = np.zeros((len(parts), k), dtype=_COLUMNS[name])
+    for row, part in zip(rows, parts, strict=True):
         column = getattr(part, name)
-        total[: len(column)] += column
-    return total
+        row[: len(column)] = column
+    return rows
+
+
+def _once_per_host(rows: Floats, hosts: Sequence[str] | None) -> Floats:
+    """(k,) the sum over the machines; of each, the most that one of its generators saw in that second."""
+    if hosts is None:
+        return np.asarray(rows.sum(axis=0), dtype=np.float64)
+    of_host = [[host == each for each in hosts] for host in dict.fromkeys(hosts)]
+    return np.asarray(sum(rows[chosen].max(axis=0) for chosen in of_host), dtype=np.float64)
 
 
 def _beside(parts: Sequence[SecondLog], k: int) -> Floats | None:

@@ -188,8 +188,9 @@ class EarlyStop:
 
     Fed with one value per second (credited throughput) from the end of warm-up on. It stops when the always-valid
     bound of the candidate's mean is worse than the worse end of the incumbent's interval by more than `margin`.
-    Seconds hang together, so their variance is inflated by (1 + r) / (1 - r), r the bias-corrected autocorrelation, at
-    least 0.5 because a few seconds cannot show that there is none.
+    Seconds are no more observations than operations that they tell of: four seconds of one long run are copies of it,
+    equal to each other and without any scatter. Seconds hang together, so their variance is inflated by (1 + r) / (1 - r),
+    r the bias-corrected autocorrelation, at least 0.5 because a few seconds cannot show that there is none.
     """
 
     def __init__(self, incumbent: Interval, *, is_maximised: bool, margin: float = 0.1, alpha: float = 0.01) -> None:
@@ -211,14 +212,17 @@ class EarlyStop:
         # One side only: the two-sided level leaves alpha on each side.
         self._level = 1 - 2 * alpha
         self._frames: list[float] = []
+        self._n_operations = 0.0
 
     def begin(self) -> None:
         """Forgets what it was fed with: another run begins."""
         self._frames.clear()
+        self._n_operations = 0.0
 
-    def update(self, frame: float) -> bool:
-        """Takes the next second's value; True when the candidate is clearly worse."""
+    def update(self, frame: float, n_operations: float = 1.0) -> bool:
+        """Takes the next second's value, and how many operations it tells of; True when the candidate is clearly worse."""
         self._frames.append(frame)
+        self._n_operations += n_operations
         bound = self.bound
         return bound < self._border if self._is_maximised else bound > self._border
 
@@ -226,8 +230,14 @@ class EarlyStop:
     def bound(self) -> float:
         """The best that the candidate's mean may still be."""
         frames = np.array(self._frames)
-        interval = anytime_interval(frames, self._level, inflation=_variance_inflation(frames))
-        return interval.high if self._is_maximised else interval.low
+        n = min(len(frames), int(self._n_operations))
+        half = math.inf
+        if n:
+            squares = float(((frames - frames.mean()) ** 2).mean()) * n * _variance_inflation(frames)
+            half = _half_width(n, squares, self._level, _NOTHING)
+        if math.isinf(half):
+            return math.inf if self._is_maximised else -math.inf
+        return float(frames.mean()) + (half if self._is_maximised else -half)
 
 
 _MIN_AUTOCORRELATION = 0.5

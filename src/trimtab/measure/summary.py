@@ -134,7 +134,8 @@ def _throughput(log: QueryLog, edges: Floats, level: float) -> Interval:
         # All credit comes from operations that never ended: an upper bound and nothing else.
         rate = float(bins.sum()) / length
         return Interval(rate, 0.0, rate, level)
-    batches = batch_means_interval(bins * (len(bins) / length), level, max_dof=int(np.count_nonzero(credit)) - 1)
+    n_done = int(np.count_nonzero(credit[log.outcome == Outcome.OK]))
+    batches = batch_means_interval(bins * (len(bins) / length), level, max_dof=n_done - 1)
     renewal = _renewal_interval(log, credit, length, level)
     return positive(max(batches, renewal, key=lambda interval: interval.high - interval.low))
 
@@ -144,7 +145,8 @@ def _renewal_interval(log: QueryLog, credit: Floats, length: float, level: float
 
     The throughput X of a closed loop with mean duration m has the relative error cv(duration) / sqrt(operations)
     (Cox 1962, Renewal Theory). Operations longer than the window make a flat series that
-    batch means take for certain; their number tells that it is not. Zero width when no label completed twice.
+    batch means take for certain; their number tells that it is not. Infinite when no label completed twice: of the scatter
+    nothing is known then.
     """
     n_labels = len(log.labels)
     seen = credit > 0
@@ -152,6 +154,8 @@ def _renewal_interval(log: QueryLog, credit: Floats, length: float, level: float
     rate = np.bincount(log.label[seen], credit[seen], minlength=n_labels) / length
     n_seen = np.bincount(log.label[seen], minlength=n_labels)
     n_done = np.bincount(log.label[done], minlength=n_labels)
+    if n_done.max(initial=0) < 2:
+        return student_interval(float(rate.sum()), math.nan, 0, level, n=float(n_seen.sum()))
     duration, label = (log.end_s - log.start_s)[done], log.label[done]
     mean = np.bincount(label, duration, minlength=n_labels) / np.maximum(n_done, 1)
     squares = np.bincount(label, (duration - mean[label]) ** 2, minlength=n_labels)

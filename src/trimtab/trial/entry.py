@@ -17,7 +17,7 @@ from trimtab.errors import TargetError
 from trimtab.host import process_mark, read_state_file, sync_folder
 from trimtab.systems import Own, Snapshot
 from trimtab.trial.beside import append_beside, forget_beside
-from trimtab.trial.lines import append_line, read_lines
+from trimtab.trial.lines import append_line, encode_line, read_lines
 
 __all__ = [
     "APPLIED",
@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _POLL_S = 0.05
+_ALONE, _TAKEN = -2, -1
+"""Places of a line that only the second file has, before and after it was taken."""
 BY_HAND = "restore the target's configuration from your own backup and remove the journal file"
 """For what cannot be read any more."""
 
@@ -192,8 +194,11 @@ class Entry:
         if not (self.path.exists() and self._copy.exists()):
             survivor = self.path if self.path.exists() else self._copy
             return _n_flipped(survivor) > 0
-        first, second = ([line for line in lines_of(path) if line is not None] for path in (self.path, self._copy))
-        return _n_flipped(self.path) > sum(line not in first for line in second)
+        first, second = (
+            [encode_line(line) for line in lines_of(path) if line is not None] for path in (self.path, self._copy)
+        )
+        known = frozenset(first)
+        return _n_flipped(self.path) > sum(line not in known for line in second)
 
     def own(self, target: str) -> Own:
         """What may be ours on one of its targets: all that was announced and not taken back."""
@@ -317,18 +322,24 @@ def lines_of(path: Path) -> list[dict[str, Any] | None]:
 
 
 def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, Any] | None]) -> list[dict[str, Any]]:
-    """The lines of both, in order; each once."""
-    merged = [line for line in first if line is not None]
-    place = 0
-    for line in second:
-        if line is None:
-            continue
-        if line in merged:
-            place = merged.index(line) + 1
-        else:
-            merged.insert(place, line)
-            place += 1
-    return merged
+    """The lines of both, in order; each once. A long study has thousands: none is looked for among all others."""
+    mine, others = ([line for line in lines if line is not None] for lines in (first, second))
+    if mine == others:
+        return mine
+    places: dict[bytes, int] = {}
+    for place, line in enumerate(mine):
+        places.setdefault(encode_line(line), place)
+    merged: list[dict[str, Any]] = []
+    n_taken = 0
+    for line in others:
+        place = places.setdefault(text := encode_line(line), _ALONE)
+        if place == _ALONE:
+            merged.append(line)
+            places[text] = _TAKEN
+        elif place >= n_taken:
+            merged += mine[n_taken : place + 1]
+            n_taken = place + 1
+    return merged + mine[n_taken:]
 
 
 def _n_flipped(path: Path) -> int:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from trimtab.measure import EarlyStop, Interval, Measurement
 from trimtab.records import Fault, Status
 from trimtab.systems import Vitals
+from trimtab.trial.pace import Pace
 from trimtab.units import format_duration, format_figure, format_percent, format_size
 from trimtab.workload import Frame
 
@@ -92,10 +93,19 @@ class Breach:
 
 @dataclass(frozen=True, slots=True)
 class Yardstick:
-    """What the baseline shows: throughput per second and p99 in ms, each the worst of its runs; NaN when unknown."""
+    """What the baseline shows, each the worst of its runs.
+
+    Attributes:
+        throughput: per second, in the load's own unit.
+        p99_ms: of the response time; NaN when unknown.
+        operations_per_s: that ended.
+        longest_s: of its operations; inf when unknown.
+    """
 
     throughput: float
     p99_ms: float
+    operations_per_s: float = 0.0
+    longest_s: float = math.inf
 
     @classmethod
     def of(cls, baselines: Sequence[Measurement]) -> Yardstick | None:
@@ -103,9 +113,15 @@ class Yardstick:
         if not baselines:
             return None
         p99 = [m.latency_ms["p99"].estimate for m in baselines if "p99" in m.latency_ms]
+        per_s = min(m.n_ok / m.duration_s for m in baselines)
+        took_s = [each.latency_max_ms / 1e3 for m in baselines for each in m.by_label.values()]
+        # What a command prints may be another time than that of its run: one run follows the other.
+        took_s += [1 / per_s] if per_s else [math.inf]
         return cls(
             throughput=min(m.throughput.estimate for m in baselines),
             p99_ms=max((value for value in p99 if math.isfinite(value)), default=math.nan),
+            operations_per_s=per_s,
+            longest_s=max(value for value in took_s if not math.isnan(value)),
         )
 
 
@@ -116,9 +132,9 @@ class _Bound:
     test: EarlyStop
     values: list[float] = field(default_factory=list)
 
-    def take(self, value: float) -> bool:
+    def take(self, value: float, n_operations: float = 1.0) -> bool:
         self.values.append(value)
-        return self.test.update(value)
+        return self.test.update(value, n_operations)
 
     @property
     def mean(self) -> float:
@@ -169,15 +185,22 @@ class Guardrails:
                 self._latency = _above(math.log(limits.latency_factor * self._yardstick.p99_ms))
             if limits.throughput_factor and self._yardstick.throughput > 0:
                 self._throughput = _below(limits.throughput_factor * self._yardstick.throughput)
+        self._pace = self.pace()
         self._first: Vitals | None = None
         self._n_lagging = 0
         self.peaks: dict[str, float] = {}
 
+    def pace(self) -> Pace:
+        """For one run of the load."""
+        yardstick = self._yardstick
+        return Pace() if yardstick is None else Pace(yardstick.operations_per_s, yardstick.longest_s)
+
     def second(self, frame: Frame, *, in_window: bool) -> Breach | None:
         """Learns from one second of the load; the limit that it shows to be broken."""
+        n_operations = self._pace.take(frame)
         found = self._hopeless(frame)
         if found is None and in_window:
-            found = self._error_rate(frame) or self._slow(frame)
+            found = self._error_rate(frame) or self._slow(frame, n_operations)
         return found
 
     def _hopeless(self, frame: Frame) -> Breach | None:
@@ -197,7 +220,7 @@ class Guardrails:
         )
         return Breach(Status.FAILED_LOAD, reason, "error_rate", rate)
 
-    def _slow(self, frame: Frame) -> Breach | None:
+    def _slow(self, frame: Frame, n_operations: float | None) -> Breach | None:
         yardstick = self._yardstick
         if yardstick is None:
             return None
@@ -205,7 +228,9 @@ class Guardrails:
         if self._latency is not None and p99_us > 0 and self._latency.take(math.log(p99_us / 1e3)):
             p99, limit = math.exp(self._latency.mean), self._limits.latency_factor
             return _slow("latency_p99", f"p99={format_figure(p99)} ms", p99 / yardstick.p99_ms, limit, self._latency)
-        if self._throughput is not None and self._throughput.take(frame.credited):
+        if self._throughput is None or n_operations is None:
+            return None
+        if self._throughput.take(frame.credited, n_operations):
             rate, limit = self._throughput.mean, self._limits.throughput_factor
             times = rate / yardstick.throughput
             return _slow("throughput", f"throughput={format_figure(rate)}/s", times, limit, self._throughput)

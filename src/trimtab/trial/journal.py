@@ -36,7 +36,8 @@ SCHEMA_VERSION = 3
 """Of the files; every other is refused."""
 
 _RESERVE_BYTES = 64 * 1024
-"""Kept on disk beside the entry, and given up when a full disk would else keep a restore from being written down."""
+"""Kept on disk beside the entry, and given up when a full disk would else keep a restore from being written down. Random bytes:
+a file system that compresses keeps no room for zeros."""
 
 
 def _hashes(snapshots: Sequence[Snapshot]) -> dict[str, str | None]:
@@ -85,7 +86,7 @@ class Journal:
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._sweep()
-            for suffix, content in ((".reserve", bytes(_RESERVE_BYTES)), (".open", line), (".copy", line)):
+            for suffix, content in ((".reserve", os.urandom(_RESERVE_BYTES)), (".open", line), (".copy", line)):
                 made.append(entry.path.with_suffix(suffix))
                 write_new_file(made[-1], content, made[-1].with_suffix(f"{suffix}.partial"))
             sync_folder(self._directory)

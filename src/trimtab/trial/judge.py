@@ -40,7 +40,7 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
     failure = _failure(measurement, plan)
     if failure:
         return Status.FAILED_LOAD, failure + _first_errors(measurement.errors)
-    if measurement.throughput.estimate <= 0 or (measurement.n_ok == 0 and measurement.n_timed_out > 0):
+    if _did_nothing(measurement) or (measurement.n_ok == 0 and measurement.n_timed_out > 0):
         return (
             Status.TIMED_OUT,
             f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)",
@@ -66,8 +66,14 @@ def is_worth_another_run(status: Status, result: LoadResult) -> bool:
     if result.breach is not None:
         return False
     m = result.measurement
-    did_nothing = m is not None and m.n_ok + m.n_error + m.n_timed_out == 0 and m.throughput.estimate <= 0
-    return status is Status.INFRASTRUCTURE or did_nothing
+    has_ended_nothing = m is not None and m.n_ok + m.n_error + m.n_timed_out == 0 and _did_nothing(m)
+    return status is Status.INFRASTRUCTURE or has_ended_nothing
+
+
+def _did_nothing(measurement: Measurement) -> bool:
+    """Whether it shows no work at all: what still ran at its end may have done some, or none."""
+    throughput = measurement.throughput
+    return throughput.estimate <= 0 or (measurement.n_ok == 0 and throughput.low <= 0)
 
 
 def _nonsense(measurement: Measurement) -> str:

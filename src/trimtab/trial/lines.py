@@ -87,9 +87,12 @@ def _write_all(handle: int, content: bytes) -> None:
 def write_new_file(path: Path, content: bytes, partial: Path) -> None:
     """Makes `path` (mode 0600) at once, whole or not at all; the caller syncs the folder.
 
+    What a process that was killed has left of `partial` is removed first.
+
     Raises:
         OSError: it cannot be written; nothing is left of it.
     """
+    partial.unlink(missing_ok=True)
     handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         try:

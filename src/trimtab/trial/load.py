@@ -26,6 +26,7 @@ from trimtab.measure import (
 from trimtab.records import Endpoint
 from trimtab.trial.compiling import Compiling
 from trimtab.trial.guard import Breach, GuardLimits, Guardrails
+from trimtab.trial.pace import Pace
 from trimtab.trial.watch import Watch
 from trimtab.workload import ArrivingWorkload, Frame, LoadRun, Workload
 
@@ -152,7 +153,10 @@ class _Window:
     plan: MeasurePlan
     steady: SteadyDetector
     slow: SteadyDetector
+    pace: Pace
     frames: list[float] = field(default_factory=list)
+    n_operations: list[float | None] = field(default_factory=list)
+    """What each of them tells of (see `Pace`)."""
     p95_ms: list[float] = field(default_factory=list)
     started: int | None = None
     is_open: bool = False
@@ -180,9 +184,10 @@ class _Window:
     def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
         """Learns from one frame; says how the run ends, or None to go on."""
         self.frames.append(frame.credited)
+        self.n_operations.append(self.pace.take(frame))
         self.p95_ms.append(frame.response_p95_us / 1e3)
         self.is_open = frame.is_open
-        fresh = [frame.credited]
+        first = len(self.frames) - 1
         if self.started is None:
             if self._is_held():
                 return None
@@ -190,9 +195,9 @@ class _Window:
             if not all(are_over):
                 return None
             # The rule may find that the series was steady for some seconds already: they count.
-            self.started = self.held_s + math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
-            fresh = self.credited
-        if early_stop is not None and any(early_stop.update(value) for value in fresh):
+            first = self.started = self.held_s + math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
+        fresh = zip(self.frames[first:], self.n_operations[first:], strict=True)
+        if early_stop is not None and any(early_stop.update(value, n) for value, n in fresh if n is not None):
             return End.STOPPED_EARLY
         return End.COMPLETE if self._is_complete(len(self.credited)) else None
 
@@ -259,7 +264,8 @@ def measure_load(
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:
-            window = _Window(plan, _detector(plan), _detector(plan), compiling=compiling, was_compiled=was_compiled)
+            slow, steady = _detector(plan), _detector(plan)
+            window = _Window(plan, steady, slow, watch.pace(), compiling=compiling, was_compiled=was_compiled)
             end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
         finally:
             log = run.stop()

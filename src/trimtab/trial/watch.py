@@ -9,6 +9,7 @@ from typing import Self
 
 from trimtab.systems import Watchable
 from trimtab.trial.guard import Breach, Guardrails
+from trimtab.trial.pace import Pace
 from trimtab.workload import Frame
 
 __all__ = ["Watch"]
@@ -74,6 +75,10 @@ class Watch:
     def second(self, frame: Frame, *, in_window: bool) -> Breach | None:
         """The limit that is broken now, by the load's last second or by the target's resources; None when none is."""
         return self._hard or self._guards.second(frame, in_window=in_window)
+
+    def pace(self) -> Pace:
+        """For the run that it guards."""
+        return self._guards.pace()
 
     @property
     def peaks(self) -> dict[str, float]:
