@@ -25,6 +25,7 @@ __all__ = [
     "Scripts",
     "Seconds",
     "Site",
+    "Statement",
     "Stream",
     "Streams",
     "WiredTiger",
@@ -32,6 +33,7 @@ __all__ = [
     "YcsbRows",
     "__build__",
     "__version__",
+    "read_statements",
 ]
 
 @final
@@ -379,6 +381,28 @@ class Scripts:
         """The texts that are prepared on every connection."""
     @property
     def labels(self) -> list[str]: ...
+
+@final
+class Statement:
+    """A statement of a script, and what it does beyond its answer."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def line(self) -> int:
+        """Where it begins, from 1."""
+    @property
+    def writes(self) -> bool:
+        """Whether it may change data. What a function does cannot be told, but for those of sequences."""
+    @property
+    def controls(self) -> bool:
+        """Whether it begins or ends transactions, or decides who does; savepoints do not."""
+    @property
+    def commits(self) -> bool:
+        """Whether the server may commit because of it what came before it."""
+
+def read_statements(text: str, dialect: str) -> list[Statement]:
+    """The statements of a script in order; raises ValueError for a text that cannot be read by the rules of that dialect."""
 
 @final
 class Model:

@@ -40,7 +40,7 @@ PLAN = MeasurePlan(window_s=2.0, window_max_s=2.0, warmup_floor_s=1.0, warmup_ca
 
 
 def ycsb(workload: str, **settings: Any) -> YcsbWorkload:
-    table = {"workload": workload, "records": RECORDS, "load": {"users": 4}}
+    table = {"workload": workload, "records": RECORDS, "load": {"users": 4, "think": "2ms"}}
     return YcsbWorkload.from_settings(table | settings)
 
 
@@ -197,7 +197,7 @@ def test_a_disk_that_fills_up_under_a_run_fails_it(server: Endpoint, tidy: Lefto
     assert "53100 could not extend file" in reason
 
 
-@pytest.mark.parametrize("model", [{"users": 4}, {"users": 4, "rate": 200}])
+@pytest.mark.parametrize("model", [{"users": 4, "think": "2ms"}, {"users": 4, "rate": 200}])
 def test_a_server_that_is_killed_under_a_run(model: dict[str, Any]) -> None:
     with running() as mine:
         workload = ycsb("A", load=model, operation_timeout="2s")

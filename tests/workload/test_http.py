@@ -69,6 +69,8 @@ PAGES = r"\[\[workload.pages\]\]"
         ({"url": "http://a:99999"}, "is not the address"),
         ({"url": "https://a", "tls": "none"}, "tls='none' is not known"),
         ({"url": "https://a", "root_certificates": "/nonexistent/ca.pem"}, "tls: /nonexistent/ca.pem: "),
+        ({"url": "http://a", "tls": "require"}, r"tls='require' has no meaning with url=\"http://a:80\""),
+        ({"url": "http://a:81", "root_certificates": "ca.pem"}, r"root_certificates='ca.pem' has no meaning with url="),
         ({"connection": "often"}, "connection='often' is not known"),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ def endpoint(mariadb: MariaDb) -> Endpoint:
 
 
 def ycsb(**settings: Any) -> YcsbWorkload:
-    return YcsbWorkload.from_settings({"records": RECORDS, "load": {"users": 4}} | settings)
+    return YcsbWorkload.from_settings({"records": RECORDS, "load": {"users": 4, "think": "2ms"}} | settings)
 
 
 def rows(endpoint: Endpoint, database: str, statement: str) -> list[tuple[Any, ...]]:
@@ -108,7 +108,7 @@ def shop(endpoint: Endpoint) -> Iterator[Endpoint]:
 
 def sql(folder: Path, text: str, **settings: Any) -> SqlWorkload:
     (folder / "own.sql").write_text(text)
-    table = {"kind": "sql", "database": "shop", "files": ["own.sql"], "load": {"users": 2}}
+    table = {"kind": "sql", "database": "shop", "files": ["own.sql"], "load": {"users": 2, "think": "2ms"}}
     return SqlWorkload.from_settings(table | settings, directory=folder)
 
 

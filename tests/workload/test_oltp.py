@@ -24,7 +24,7 @@ QUICK = ("read_write", "update_index")
 
 
 def oltp(**settings: Any) -> OltpWorkload:
-    return OltpWorkload.from_settings({"table_size": ROWS, "load": {"users": 4}} | settings)
+    return OltpWorkload.from_settings({"table_size": ROWS, "load": {"users": 4, "think": "2ms"}} | settings)
 
 
 def rows(endpoint: Endpoint, database: str, statement: str) -> list[tuple[Any, ...]]:

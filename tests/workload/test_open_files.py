@@ -7,8 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.servers.run import free_port
+from trimtab._native import Operation, Stream
 from trimtab.errors import LoadError
+from trimtab.records import Endpoint
 from trimtab.workload.engine_run import allow_files
+from trimtab.workload.sql_run import start_sql_load
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +45,14 @@ def test_what_is_only_wished_for_is_raised_as_far_as_it_goes(monkeypatch: pytest
     allow_files(100, wished=1000)
     allow_files(100, wished=16_000)
     assert limits[1:] == [(1256, 4096), (4096, 4096)]
+
+
+def test_streams_of_sql_have_the_files_that_they_need(as_found: tuple[int, int]) -> None:
+    """Before they connect, so that no server is needed."""
+    hard = as_found[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    nowhere = Endpoint(protocol="postgresql", host="127.0.0.1", port=free_port(), user="u", database="d", password="p")
+    streams = [Stream([Operation("q", ["SELECT 1"])])] * 400
+    with pytest.raises(LoadError, match="the load cannot connect"):
+        start_sql_load(nowhere, streams, duration_s=1.0, operation_timeout_s=1.0)
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (656, hard)

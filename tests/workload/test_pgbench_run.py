@@ -32,14 +32,14 @@ def prepared(server: Endpoint) -> Iterator[Endpoint]:
 
 
 def builtin(script: str, **settings: Any) -> PgbenchWorkload:
-    return PgbenchWorkload.from_settings({"script": script, "load": {"users": 4}} | settings)
+    return PgbenchWorkload.from_settings({"script": script, "load": {"users": 4, "think": "2ms"}} | settings)
 
 
 def own(folder: Path, **scripts: str) -> PgbenchWorkload:
     """Script files on the small database, one user."""
     for name, text in scripts.items():
         (folder / f"{name}.sql").write_text(text)
-    table = {"scripts": [f"{name}.sql" for name in scripts], "database": OWN, "load": {"users": 1}}
+    table = {"scripts": [f"{name}.sql" for name in scripts], "database": OWN, "load": {"users": 1, "think": "2ms"}}
     return PgbenchWorkload.from_settings(table, directory=folder)
 
 
@@ -85,7 +85,7 @@ def test_select_only_needs_no_copy(prepared: Endpoint) -> None:
 
 
 def test_the_ready_scripts_of_the_examples(prepared: Endpoint) -> None:
-    settings = {"scripts": ["transfer.sql@9", "history.sql@1"], "load": {"users": 4}}
+    settings = {"scripts": ["transfer.sql@9", "history.sql@1"], "load": {"users": 4, "think": "2ms"}}
     workload = PgbenchWorkload.from_settings(settings, directory=EXAMPLES)
     log = load(workload, prepared, duration_s=1.5)
     assert log.error_classes == {}, log.errors
@@ -136,6 +136,19 @@ def test_every_command_of_a_script_file(prepared: Endpoint, tmp_path: Path) -> N
         ) == (0,)
 
 
+def test_aset_keeps_the_last_of_several_rows(prepared: Endpoint, tmp_path: Path) -> None:
+    execute(prepared, OWN, "TRUNCATE notes")
+    text = (
+        "SELECT i AS last, 10 * i AS tens FROM generate_series(1, 3) i ORDER BY i \\; SELECT 5 AS kept WHERE false \\; "
+        "SELECT 4 AS one \\aset\nINSERT INTO notes (name, v) VALUES ('aset', 100 * :last::int + :tens::int + :one::int);"
+    )
+    log = load(own(tmp_path, several=text), prepared, duration_s=0.5)
+    assert log.error_classes == {}, log.errors
+    assert row(prepared, OWN, "SELECT min(v), max(v), count(*) > 5 FROM notes") == (334, 334, True)
+    log = load(own(tmp_path, many="SELECT i FROM generate_series(1, 3) i \\gset\nSELECT 1;"), prepared, duration_s=0.3)
+    assert set(log.error_classes) == {"validation"}
+
+
 def test_sleep_is_part_of_the_transaction(prepared: Endpoint, tmp_path: Path) -> None:
     log = load(own(tmp_path, nap="\\sleep 100 ms\nSELECT 1;"), prepared)
     assert 1 <= counts(log)["nap"] <= 10
@@ -145,7 +158,12 @@ def test_sleep_is_part_of_the_transaction(prepared: Endpoint, tmp_path: Path) ->
 def test_variables_reach_every_script(prepared: Endpoint, tmp_path: Path) -> None:
     execute(prepared, OWN, "TRUNCATE notes")
     (tmp_path / "a.sql").write_text("INSERT INTO notes (name, v) VALUES (:word, :size);")
-    table = {"scripts": ["a.sql"], "database": OWN, "load": {"users": 1}, "variables": {"word": "it's", "size": 12}}
+    table = {
+        "scripts": ["a.sql"],
+        "database": OWN,
+        "load": {"users": 1, "think": "2ms"},
+        "variables": {"word": "it's", "size": 12},
+    }
     log = load(PgbenchWorkload.from_settings(table, directory=tmp_path), prepared, duration_s=0.5)
     assert log.error_classes == {}, log.errors
     assert row(prepared, OWN, "SELECT min(name), max(name), min(v), max(v) FROM notes") == ("it's", "it's", 12, 12)

@@ -80,6 +80,20 @@ def test_records_are_inserted_by_one_generator() -> None:
     assert YcsbWorkload.from_settings(settings | {"workload": "C"}).settings.load.users == 4
 
 
+def test_a_walk_through_all_records_is_one_generators() -> None:
+    walk: dict[str, Any] = {
+        "workload": "C",
+        "distribution": "sequential",
+        "load": {"users": 4, "from": ["local", "local"]},
+    }
+    with pytest.raises(
+        UsageError, match=r'a YCSB workload with distribution="sequential" takes one generator'
+    ) as caught:
+        YcsbWorkload.from_settings(walk)
+    assert caught.value.hint == "use one place in `from`, or another distribution"
+    assert YcsbWorkload.from_settings(walk | {"load": {"users": 4, "from": ["local"]}}).settings.load.users == 4
+
+
 def test_threads_are_numbered_through_all_generators() -> None:
     assert parts_of(16, [2, 1, 3]) == [Part(2, 0, 6), Part(1, 2, 6), Part(3, 3, 6)]
     assert parts_of(3, [8, 1]) == [Part(2, 0, 3), Part(1, 2, 3)]
@@ -104,14 +118,18 @@ def second(**changes: Any) -> dict[str, Any]:
 
 def test_seconds_of_generators_add_up_and_their_percentiles_are_those_of_all() -> None:
     other = second(response=[[100, 1], [200, 94], [5000, 1]], wait_s=0.5, lateness=[[7, 1]], wakeup=[[60, 90]])
-    frame = merge_frames([second(), other], is_open=True)
+    frame = merge_frames([second(), other], hosts=["gen1", "gen2"], is_open=True)
     assert (frame.second, frame.n_ok, frame.n_error, frame.n_timed_out, frame.n_shed) == (3, 8, 2, 4, 6)
     assert (frame.credited, frame.backlog, frame.client_cpu_s, frame.wait_s, frame.is_open) == (9.0, 12, 0.5, 0.5, True)
     assert frame.steal_s == 0.5
     assert (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us) == (200, 200, 900)
     assert (frame.lateness_p99_us, frame.wakeup_p99_us) == (7, 60)
-    unknown = merge_frames([second(wait_s=None, response=[])], is_open=False)
+    unknown = merge_frames([second(wait_s=None, response=[])], hosts=[""], is_open=False)
     assert (unknown.wait_s, unknown.response_p50_us) == (None, 0)
+    same = merge_frames(
+        [second(), second(steal_s=0.5), second(steal_s=0.125)], hosts=["gen1", "gen1", "gen2"], is_open=True
+    )
+    assert same.steal_s == 0.625, "of one machine once"
 
 
 def test_messages() -> None:

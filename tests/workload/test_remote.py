@@ -11,6 +11,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 
 from tests.servers import sshd
 from tests.workload.runs import Leftovers, execute, quiet, row
-from trimtab.errors import LoadError
+from trimtab.errors import AnswerError, LoadError
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
 from trimtab.workload import LoadRun
@@ -43,7 +44,8 @@ def prepared(server: Endpoint) -> Iterator[Endpoint]:
 
 
 def ycsb(**load: Any) -> YcsbWorkload:
-    return YcsbWorkload.from_settings({"workload": "C", "records": 200, "load": {"users": 4} | load})
+    users: dict[str, Any] = {"users": 4} if "rate" in load else {"users": 4, "think": "2ms"}
+    return YcsbWorkload.from_settings({"workload": "C", "records": 200, "load": users | load})
 
 
 def hanging(directory: Path, *places: str) -> SqlWorkload:
@@ -240,6 +242,29 @@ def test_what_a_generator_is_refused_is_said_as_by_this_process(prepared: Endpoi
             workload.start(prepared, seed=1, duration_s=1.0)
     finally:
         execute(prepared, workload.database.data, "ALTER TABLE elsewhere RENAME TO usertable")
+    assert generators() == []
+
+
+@pytest.mark.parametrize("load", [{}, {"from": ["local"]}])
+def test_users_that_are_too_many_are_told_from_a_server_that_lets_nobody_in(
+    prepared: Endpoint, load: dict[str, Any]
+) -> None:
+    """The config under test may be why there is no room for all of them."""
+    workload = ycsb(**load)
+    table = workload.database.data
+    execute(prepared, table, "CREATE ROLE few LOGIN CONNECTION LIMIT 2", "GRANT SELECT ON usertable TO few")
+    try:
+        with pytest.raises(AnswerError, match='users=4: .*too many connections for role "few"; one user alone can'):
+            workload.start(replace(prepared, user="few"), seed=1, duration_s=1.0)
+    finally:
+        execute(prepared, table, "DROP OWNED BY few", "DROP ROLE few")
+    known = replace(prepared, password="p")
+    for away in (replace(known, port=1), replace(known, user="few")):
+        with pytest.raises(
+            LoadError, match="the load cannot connect: .* users=4: .*user 0 could not connect"
+        ) as raised:
+            workload.start(away, seed=1, duration_s=1.0)
+        assert type(raised.value) is LoadError
     assert generators() == []
 
 

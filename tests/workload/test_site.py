@@ -104,6 +104,10 @@ def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], m
         ({"rate_of": "sessions"}, 'rate_of="sessions" has no meaning in a closed loop'),
         ({"think_scale": -1}, "think_scale=-1 is out of range"),
         ({"think_law": "fixed"}, "[workload] think_law='fixed' cannot be set: no state of site=shop has a wait"),
+        (
+            {"url": "http://shop", "tls": "require"},
+            "[workload] tls='require' has no meaning with url=\"http://shop:80\"",
+        ),
         ({"url": "shop"}, "url='shop' is not the address of a web server"),
     ],
 )

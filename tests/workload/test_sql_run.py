@@ -74,7 +74,12 @@ def own(folder: Path, scripts: Mapping[str, str], **settings: Any) -> SqlWorkloa
     queries.mkdir(exist_ok=True)
     for name, text in scripts.items():
         (queries / f"{name}.sql").write_text(text)
-    table = {"database": SHOP, "folder": "queries", "load": {"users": 4}, "start_state": "none"} | settings
+    table = {
+        "database": SHOP,
+        "folder": "queries",
+        "load": {"users": 4, "think": "2ms"},
+        "start_state": "none",
+    } | settings
     return SqlWorkload.from_settings(table, directory=folder)
 
 
@@ -139,7 +144,7 @@ def test_the_seed_decides_the_values(emptied: Endpoint, tmp_path: Path) -> None:
         tmp_path,
         {"one": "INSERT INTO seen (v) VALUES (:x);"},
         parameters={"x": {"type": "int", "low": 1, "high": 10**9}},
-        load={"users": 1},
+        load={"users": 1, "think": "2ms"},
     )
 
     def values(seed: int) -> object:
@@ -238,7 +243,7 @@ def test_columns_are_sampled_once_for_all_runs(
 
 
 def test_several_threads_share_the_users(emptied: Endpoint, tmp_path: Path) -> None:
-    workload = own(tmp_path, {"read": "SELECT 1;"}, load={"users": 4, "threads": 2})
+    workload = own(tmp_path, {"read": "SELECT 1;"}, load={"users": 4, "threads": 2, "think": "2ms"})
     log = load(workload, emptied)
     assert log.n_threads == 2
     assert counts(log)["read"] > 10

@@ -13,7 +13,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.pgbench import PgbenchWorkload
 from trimtab.workload.pgbench.settings import parse_settings as parse_pgbench
-from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.sql import SqlWorkload, profile
 from trimtab.workload.sql.generators import AUTO_LIMIT, parse_generators
 from trimtab.workload.sql.settings import parse_settings as parse_sql
 
@@ -40,6 +40,57 @@ def test_words_in_texts_and_comments_do_not_write(folder: Path) -> None:
     assert workload.is_read_only
     assert workload.context.read_share == 1.0
     assert workload.database.name == "d"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "REPLACE LOW_PRIORITY INTO t VALUES (1);",
+        "LOAD DATA INFILE 'x' INTO TABLE t;",
+        "RENAME TABLE t TO u;",
+        "SELECT * INTO copied FROM t;",
+        r"SELECT 'it\'s'; DELETE FROM t WHERE a = 'x';",
+        "SELECT $$it's$$; DELETE FROM t WHERE a = 'x';",
+        "SELECT setval('s', 1);",
+        "SELECT 1 /*! INTO OUTFILE '/x' */;",
+    ],
+)
+def test_whatever_writes_needs_a_start_state(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.sql").write_text(text)
+    table = {"database": "d", "files": ["a.sql"]}
+    with pytest.raises(UsageError, match="the scripts of .* write to database=d, and start_state is not set"):
+        SqlWorkload.from_settings(table, directory=tmp_path)
+    assert SqlWorkload.from_settings(table | {"start_state": "none"}, directory=tmp_path).context.read_share == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT replace(a, 'insert', 'delete') FROM t;",
+        r"SELECT 'it\'s an update';",
+        "SELECT price FROM t WHERE id = :id INTO @price;",
+        "# what customers read\nSELECT 1;",
+        "--what customers read\nSELECT 1;",
+        "BEGIN; SELECT a FROM t FOR SHARE; COMMIT;",
+    ],
+)
+def test_whatever_reads_needs_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.sql").write_text(text)
+    workload = SqlWorkload.from_settings({"database": "d", "files": ["a.sql"]}, directory=tmp_path)
+    assert workload.context.read_share == 1.0
+
+
+def test_a_profile_knows_what_writes() -> None:
+    """What it takes for reading gets read_only = true."""
+    kinds = {
+        "SELECT nextval($1)": "write",
+        "WITH a AS (DELETE FROM t RETURNING x) SELECT * FROM a": "write",
+        "SELECT a FROM t FOR NO KEY UPDATE": "write",
+        "SELECT replace(a, $1, $2) FROM t": "read",
+        "/* x */ (VALUES ($1))": "read",
+        "VACUUM t": "",
+    }
+    assert {text: profile._kind(text) for text in kinds} == kinds
 
 
 def test_scripts_that_write_need_a_start_state(folder: Path) -> None:

@@ -31,7 +31,7 @@ KEYS = (
 
 
 def ycsb(**settings: Any) -> YcsbWorkload:
-    return YcsbWorkload.from_settings({"records": RECORDS, "load": {"users": 4}} | settings)
+    return YcsbWorkload.from_settings({"records": RECORDS, "load": {"users": 4, "think": "2ms"}} | settings)
 
 
 def label_of(operation: str) -> str:
@@ -162,11 +162,13 @@ def test_one_wrong_row_among_many_is_enough(prepared: Endpoint) -> None:
     execute(
         prepared,
         workload.database.name,
-        "DELETE FROM usertable WHERE ctid IN (SELECT ctid FROM usertable ORDER BY ycsb_key LIMIT 20)",
+        "DELETE FROM usertable WHERE ctid IN (SELECT ctid FROM usertable ORDER BY ycsb_key LIMIT 200)",
     )
     log: SecondLog = to_the_end(workload.start(prepared, seed=1, duration_s=1.0))
     assert 0 < log.error_classes["validation"] < log.response.total
-    assert _judged(workload, prepared)[0] is Status.FAILED_LOAD
+    status, reason = _judged(workload, prepared)
+    assert status is Status.FAILED_LOAD
+    assert "answers of the server were wrong" in reason
 
 
 def test_without_validation_a_wrong_field_goes_unseen(prepared: Endpoint) -> None:

@@ -35,6 +35,11 @@ def test_a_core_workload_by_its_letter(name: str) -> None:
     assert parse_settings({"workload": "c"}).is_read_only
 
 
+def test_hot_records_belong_to_the_hotspot() -> None:
+    settings = parse_settings({"workload": "a", "distribution": "hotspot", "hot_data": 0.1, "hot_operations": 0.9})
+    assert (settings.hot_data, settings.hot_operations) == (0.1, 0.9)
+
+
 def test_own_shares_replace_those_of_the_core_workload() -> None:
     settings = parse_settings({"workload": "a", "read": 0.9, "scan": 0.1})
     assert settings.name == "custom"
@@ -96,6 +101,8 @@ def test_a_rate_from_outside_opens_the_loop() -> None:
         ({"workload": "a", "database": "a b"}, "database='a b' is not a database name"),
         ({"workload": "a", "start_state": "magic"}, "start_state='magic' is not known"),
         ({"workload": "a", "operation_timeout": "0s"}, "operation_timeout='0s' is not a duration"),
+        ({"workload": "a", "hot_data": 0.1}, r'hot_data=0\.1 has no meaning with distribution="zipfian"'),
+        ({"workload": "d", "hot_operations": 0.9}, r'hot_operations=0\.9 has no meaning with distribution="latest"'),
         ({"workload": "a", "load": {"users": 0}}, "users=0 is out of range"),
         ({"workload": "a", "load": {"rate": 1e9}}, "rate="),
     ],

@@ -44,7 +44,9 @@ def endpoint(target: Any) -> Endpoint:
 
 
 def ycsb(**settings: Any) -> YcsbWorkload:
-    return YcsbWorkload.from_settings({"kind": "ycsb", "records": RECORDS, "load": {"users": 3}, **settings})
+    return YcsbWorkload.from_settings(
+        {"kind": "ycsb", "records": RECORDS, "load": {"users": 3, "think": "2ms"}, **settings}
+    )
 
 
 def ran(workload: Workload, endpoint: Endpoint, seconds: int = 1) -> SecondLog:
@@ -110,6 +112,29 @@ def test_a_load_runs_on_a_table_with_the_settings_in_use(target: Any, endpoint: 
     assert after["marker"] == before["marker"]
     assert after["kind"] != before["kind"]
     target.restore(found)
+
+
+def test_a_time_out_that_has_no_effect_is_told(endpoint: Endpoint) -> None:
+    said: list[str] = []
+    ycsb(workload="C").prepare(endpoint, said.append)
+    assert "operation_timeout" not in " ".join(said)
+    ycsb(workload="C", operation_timeout="3s").prepare(endpoint, said.append)
+    assert "operation_timeout has no effect on a target of kind=wiredtiger" in " ".join(said)
+
+
+def test_an_open_loop_does_not_go_before_the_engine(target: Any, endpoint: Endpoint) -> None:
+    """Its threads do the engine's work, and have no priority of a generator's."""
+    workload = ycsb(workload="C", load={"users": 2, "rate": 200})
+    workload.prepare(endpoint, lambda text: None)
+    run = workload.start(endpoint, seed=1, duration_s=60.0)
+    try:
+        assert run.frame(60.0) is not None
+        threads = [int(path.name) for path in Path(f"/proc/{target._reach.pid}/task").iterdir()]
+        assert {os.sched_getscheduler(thread) for thread in threads} == {os.SCHED_OTHER}
+    finally:
+        log = run.stop()
+    assert isinstance(log, SecondLog)
+    assert (log.is_open, log.errors, log.priority) == (True, (), "")
 
 
 def test_a_load_from_elsewhere_is_refused(endpoint: Endpoint) -> None:

@@ -68,8 +68,10 @@ pub struct SqlRequest {
     pub params: Params,
     /// What the answer must be.
     pub expect: Expect,
-    /// Whether the first row is wanted as text.
+    /// Whether a row is wanted as text.
     pub wants_row: bool,
+    /// Whether that is the last one; otherwise it is the first.
+    pub keeps_last: bool,
 }
 
 /// What a step runs.
@@ -119,7 +121,7 @@ impl Expect {
     }
 }
 
-/// What came back besides the number of rows: the first row as text, when the request asked for it.
+/// What came back besides the number of rows: one row as text, when the request asked for it.
 #[derive(Clone, Debug, Default)]
 pub struct SqlAnswer {
     text: String,
@@ -133,7 +135,7 @@ impl SqlAnswer {
         self.has_row
     }
 
-    /// The columns of the first row (`None`: NULL).
+    /// The columns of the row (`None`: NULL).
     pub fn columns(&self) -> impl ExactSizeIterator<Item = Option<&str>> {
         self.columns.iter().map(|column| column.clone().map(|range| &self.text[range]))
     }
@@ -259,7 +261,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_row_is_read_as_text() {
+    fn a_row_is_read_as_text() {
         let mut answer = SqlAnswer::default();
         assert!(!answer.has_row());
         answer.set_row([Some(&b"ab"[..]), None, Some(b""), Some(b"\xffx")].into_iter());

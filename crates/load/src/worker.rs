@@ -122,15 +122,14 @@ impl Drop for Outbox {
 const CONNECTS_AT_ONCE: usize = 16;
 
 /// How long users think, in an open loop the requests that wait for them, and the priority with which the thread drives them.
-fn paced(model: &Model, place: Place, seed: u64, keeps_time: bool) -> (Think, Option<Queue>, Priority) {
+/// One that does the server's own work never goes before the server's other threads.
+fn paced<D: Driver>(model: &Model, place: Place, seed: u64, keeps_time: bool) -> (Think, Option<Queue>, Priority) {
+    let priority = |is_due: bool| if is_due && !D::WORKS_HERE { take_precedence() } else { Priority::Normal };
     match model {
         // People who think come when they have thought, however busy the server is.
-        Model::Closed(think) => (*think, None, if keeps_time { take_precedence() } else { Priority::Normal }),
-        Model::Open(open) => {
-            // A closed loop competes with the server as its clients would; a schedule must be kept whatever the server does.
-            let priority = take_precedence();
-            (Think::default(), Some(Queue::new(open, place, seed)), priority)
-        }
+        Model::Closed(think) => (*think, None, priority(keeps_time)),
+        // A closed loop competes with the server as its clients would; a schedule must be kept whatever the server does.
+        Model::Open(open) => (Think::default(), Some(Queue::new(open, place, seed)), priority(true)),
     }
 }
 
@@ -153,7 +152,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
         return close_all(sessions).await;
     };
     let Job { driver, sources: all, labels, plan, place, reads_steal, timer } = job;
-    let (think, queue, priority) = paced(&plan.model, place, seed, all.keeps_time());
+    let (think, queue, priority) = paced::<D>(&plan.model, place, seed, all.keeps_time());
     let extras = Extras { keeps_rows: plan.keeps_rows, reads_steal, works_here: D::WORKS_HERE, priority };
     let recorder = Recorder::new(&users, labels, extras);
     let Limits { duration, operation_timeout, connect_timeout, cancel_grace } = plan.limits;

@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]
-    use crate::scripts::{Script, Scripts};
+    use crate::scripts::{Script, Scripts, Statement, read_statements};
     #[pymodule_export]
     use crate::source::{Operation, Stream, Streams};
     #[pymodule_export]

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use trimtab_load::script::{
-    Dialect, Generator, Mode, Options, Parameter, Pick, ScriptError, ScriptSources, Transaction, Value, Wrap,
+    Dialect, Generator, Mode, Options, Parameter, Pick, Reach, ScriptError, ScriptSources, Transaction, Value, Wrap,
 };
 use trimtab_load::source::{Sources, SqlSources};
 use trimtab_load::{script, script::Script as Inner};
@@ -93,6 +93,33 @@ impl Scripts {
     fn labels(&self) -> Vec<String> {
         Sources::labels(&*self.sources)
     }
+}
+
+/// A statement of a script, and what it does beyond its answer.
+#[pyclass(module = "trimtab._native", frozen, get_all)]
+pub(crate) struct Statement {
+    text: String,
+    line: u32,
+    writes: bool,
+    controls: bool,
+    commits: bool,
+}
+
+/// The statements of a script in order.
+#[pyfunction]
+pub(crate) fn read_statements(text: &str, dialect: &str) -> PyResult<Vec<Statement>> {
+    let dialect = Dialect::from_name(dialect).map_err(PyValueError::new_err)?;
+    let found = script::read_statements(text, dialect).map_err(python_error)?;
+    Ok(found
+        .into_iter()
+        .map(|script::Statement { text, line, reach: Reach { writes, controls, commits } }| Statement {
+            text,
+            line,
+            writes,
+            controls,
+            commits,
+        })
+        .collect())
 }
 
 fn python_error(error: ScriptError) -> PyErr {

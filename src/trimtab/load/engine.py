@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,9 @@ _RECONFIGURED = (
 """Names, or their beginnings, of what the engine takes while it is open. The number of its eviction threads is left out: it may
 wait for minutes for a thread that has to end and goes on evicting."""
 
+
+_BATCH = 1000
+"""Records that are copied between two signs of life."""
 
 _COUNTS = re.compile(
     r"block-manager: (blocks|bytes|mapped blocks|mapped bytes) (read|written|pre-loaded)|"
@@ -127,7 +130,7 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         with self._words("the engine does not open"):
             self._connection = wiredtiger.wiredtiger_open(str(folder), self._open_config())
-        self._lock = threading.Lock()
+        self._lock, self._renewing = threading.Lock(), threading.Lock()
         with self._session() as session:
             session.create(_NAMES, _RAW)
         self._clear()
@@ -216,8 +219,19 @@ class Engine:
         """Makes `name` a copy of the database `source`; one that is there is replaced."""
         self._fill(name, {**self._row(source), "is_clone": True})
 
-    def _fill(self, name: str, source: Mapping[str, Any]) -> None:
-        """Makes `name` anew with the records of a table."""
+    def renew(self, name: str, alive: Callable[[], None] = lambda: None) -> None:
+        """Makes the table of a database again where it has other settings than those in use; `alive` is called all the while.
+
+        Raises:
+            EngineError: there is no such database, or the engine refuses.
+        """
+        with self._renewing:
+            if (row := self._row(name))["kind"] != self._kind:
+                self._say(f"making {name} again with the new settings of tables")
+                self._fill(name, row, alive)
+
+    def _fill(self, name: str, source: Mapping[str, Any], alive: Callable[[], None] = lambda: None) -> None:
+        """Makes `name` anew with the records of a table; nothing is left of a copy that does not come to its end."""
         with self._lock, self._session() as session:
             old = self.names().get(name, {}).get("table")
             table = self._new_table(session, name)
@@ -225,8 +239,17 @@ class Engine:
                 session.open_cursor(f"table:{source['table']}"),
                 session.open_cursor(f"table:{table}", None, "bulk"),
             )
-            for key, value in records:
-                bulk[key] = value
+            try:
+                for number, (key, value) in enumerate(records):
+                    bulk[key] = value
+                    if number % _BATCH == 0:
+                        alive()
+            except BaseException:
+                with suppress(self._refused):
+                    records.close()
+                    bulk.close()
+                    session.drop(f"table:{table}", "force")
+                raise
             records.close()
             bulk.close()
             self._put(session, name, {**source, "table": table, "kind": self._kind})
@@ -290,9 +313,7 @@ class Engine:
         Raises:
             EngineError: there is no such database, or no room for so many sessions.
         """
-        if (row := self._row(name))["kind"] != self._kind:
-            self._say(f"making {name} again with the new settings of tables")
-            self._fill(name, row)
+        self.renew(name)
         table = self._row(name)["table"]
         with self._words("the engine refuses"):
             sessions = self._lent.sessions = []

@@ -8,7 +8,7 @@ import resource
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,13 +18,20 @@ from trimtab.load.plan import LoadPlan, Part, launch
 if TYPE_CHECKING:
     from trimtab._native import Frame, Load, RunLog
 
-__all__ = ["FRAME_FIELDS", "PASSWORD", "SECOND_COLUMNS", "Generator", "log_message"]
+__all__ = ["FRAME_FIELDS", "PASSWORD", "SECOND_COLUMNS", "Generator", "MakeReady", "log_message"]
+
+MakeReady = Callable[[LoadPlan, Callable[[], None]], None]
+"""Makes what a load needs before its users connect, and calls the function again and again while that goes on; a ValueError tells
+why it cannot be had."""
 
 PASSWORD = "TRIMTAB_LOAD_PASSWORD"
 """The environment variable with the server's password, where the plan comes without it."""
 
 _SLICE_S = 0.05
 """Commands are looked for this often while a load runs."""
+
+_ALIVE_S = 1.0
+"""Between two messages that the generator is alive."""
 
 FRAME_FIELDS = ("second", "n_ok", "n_error", "n_timed_out", "n_shed", "credited", "backlog", "client_cpu_s", "steal_s",
                 "wait_s", "response", "lateness", "wakeup")  # fmt: skip
@@ -35,15 +42,35 @@ _LOG_FIELDS = ("labels", "duration_s", "errors", "error_classes", "n_threads", "
 
 
 class Generator:
-    """One load, directed over two streams; `run` returns when it has ended or nobody directs it any more."""
+    """One load, directed over two streams; `run` returns when it has ended or nobody directs it any more.
 
-    def __init__(self, incoming: IO[bytes], outgoing: IO[bytes], version: str) -> None:
+    Args:
+        incoming, outgoing: of messages.
+        version: of Trimtab.
+        make_ready: called before the users connect.
+    """
+
+    def __init__(
+        self,
+        incoming: IO[bytes],
+        outgoing: IO[bytes],
+        version: str,
+        make_ready: MakeReady = lambda plan, alive: None,
+    ) -> None:
         self._incoming, self._outgoing, self._version = incoming, outgoing, version
+        self._make_ready, self._told_s = make_ready, time.monotonic()
         self._commands: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._load: Load | None = None
 
     def run(self) -> None:
-        """Greets, and serves until the load was stopped or the other side is gone."""
+        """Greets, and serves until the load was stopped or the other side is gone; no load is left, however it ends."""
+        try:
+            self._serve()
+        finally:
+            if self._load is not None:
+                self._load.stop()
+
+    def _serve(self) -> None:
         self._outgoing.write(MAGIC)
         cores = len(os.sched_getaffinity(0))
         self._send({"is": "hello", "protocol": PROTOCOL, "version": self._version, "host": socket.gethostname(),
@@ -67,6 +94,12 @@ class Generator:
     def _send(self, body: Mapping[str, Any], data: bytes = b"") -> None:
         write_message(self._outgoing, body, data)
 
+    def _alive(self) -> None:
+        """Tells now and then that it is not silent because it hangs."""
+        if time.monotonic() - self._told_s >= _ALIVE_S:
+            self._told_s = time.monotonic()
+            self._send({"is": "alive"})
+
     def _obey(self, command: Mapping[str, Any]) -> bool:
         """Whether to go on."""
         if command["do"] == "clock":
@@ -79,10 +112,13 @@ class Generator:
         return bool(command["do"] != "stop")
 
     def _prepare(self, command: Mapping[str, Any]) -> bool:
-        part = Part(**command["part"])
+        part, plan = Part(**command["part"]), _with_password(LoadPlan(**command["plan"]))
         try:
             _allow_files(command["files"], command["most_files"])
-            self._load = launch(_with_password(LoadPlan(**command["plan"])), part, is_held=True)
+            self._make_ready(plan, self._alive)
+            self._load = launch(plan, part, is_held=True)
+        except BrokenPipeError:
+            raise  # nobody listens any more
         except ConnectionError as error:
             self._send({"is": "error", "kind": "connect", "text": str(error)})
         except (ValueError, OSError) as error:
@@ -96,22 +132,19 @@ class Generator:
         """Sends every second, until the load is stopped or nobody listens."""
         load = self._load
         assert load is not None
-        try:
-            while self._answer(load):
-                frame = load.frame(_SLICE_S)
-                if frame is not None:
-                    self._send({"is": "frame", **frame_message(frame)})
-                elif load.is_done:
-                    self._send({"is": "done"})
-                    break
-            else:
+        while self._answer(load):
+            frame = load.frame(_SLICE_S)
+            if frame is not None:
+                self._send({"is": "frame", **frame_message(frame)})
+            elif load.is_done:
+                self._send({"is": "done"})
+                break
+        else:
+            return
+        # All is sent; the log may still be asked for.
+        while (command := self._commands.get()) is not None:
+            if not self._give_log(load, command):
                 return
-            # All is sent; the log may still be asked for.
-            while (command := self._commands.get()) is not None:
-                if not self._give_log(load, command):
-                    return
-        finally:
-            load.stop()
 
     def _answer(self, load: Load) -> bool:
         """Does what was asked meanwhile; whether to go on."""

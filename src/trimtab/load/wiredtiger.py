@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +106,19 @@ class Server:
     def _load(self, connection: socket.socket, outgoing: Any) -> None:
         self._n_loads += 1
         try:
-            Generator(connection.makefile("rb"), outgoing, __version__).run()
+            Generator(connection.makefile("rb"), outgoing, __version__, self._make_ready).run()
         finally:
             self._engine.release()
             self._n_loads -= 1
             _trim()
             if PANIC in self._answer({"do": "names"}).get("error", ""):
                 os._exit(_PANICKED)
+
+    def _make_ready(self, load: plan.LoadPlan, alive: Callable[[], None]) -> None:
+        try:
+            self._engine.renew(load.access["database"], alive)
+        except EngineError as error:
+            raise ValueError(str(error)) from error
 
     def _answer(self, command: Mapping[str, Any]) -> dict[str, Any]:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from trimtab.records import DataRights, Endpoint
@@ -37,4 +38,14 @@ class GeneratedWorkload(EngineWorkload):
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Makes the database exist with all its rows; what is there already is verified and kept."""
         self.require_protocol(endpoint)
+        if endpoint.protocol == "wiredtiger" and self._sets_timeout:
+            report(
+                "[workload] operation_timeout has no effect on a target of kind=wiredtiger: nothing cuts a call of a library off"
+            )
         return ensure(endpoint, self.dataset, report)
+
+    @property
+    def _sets_timeout(self) -> bool:
+        """Whether it has another one than the default."""
+        usual = {field.name: field.default for field in fields(self.settings)}
+        return bool(self.settings.operation_timeout_s != usual["operation_timeout_s"])

@@ -125,7 +125,7 @@ class LoadModel:
         """Built from the table [workload.load]; an empty one is a closed loop of 16 users.
 
         Raises:
-            UsageError: an unknown key, a wrong value, or keys of the other model.
+            UsageError: an unknown key, a wrong value, or a key that has no meaning beside the others.
         """
         if not isinstance(settings, Mapping):
             raise UsageError(f"{_NAME}={settings!r} is not a table", hint="write it as in: load = { users = 16 }")
@@ -135,6 +135,11 @@ class LoadModel:
         generators = _generators(table, users)
         model = table.choice("model", ("closed", "open"), "open" if "rate" in table else "closed")
         _refuse_keys_of_the_other(table, model)
+        if "think_time" in table and "think" not in table:
+            raise UsageError(
+                f"{_NAME} think_time={table.values['think_time']!r} has no meaning without think",
+                hint='add think = "10ms", the mean pause; or remove it',
+            )
         if model == "closed":
             return cls(
                 users=users,

@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.engine_run import driver_of, to_frame, waits_of
+from trimtab.workload.engine_run import allow_files, driver_of, to_frame, waits_of
 
 if TYPE_CHECKING:
     from trimtab._native import Load, RunLog, Stream
@@ -91,11 +91,13 @@ def start_sql_load(
     """Starts `streams` against `endpoint`; returns when all are connected.
 
     Raises:
-        LoadError: a stream could not connect, or the endpoint wants what the engine cannot do.
+        LoadError: a stream could not connect, the endpoint wants what the engine cannot do, or this process may not open so many
+            files.
     """
     # Imported here so that reading a study file does not need the native module.
     from trimtab._native import Load, Streams
 
+    allow_files(len(streams))
     driver = driver_of(endpoint)
     try:
         load = Load(

@@ -22,8 +22,9 @@ mod word;
 
 pub use error::ScriptError;
 pub use options::{Mode, Options};
-pub use own::{Generator, Parameter, Pick, Transaction, Value, Wrap};
+pub use own::{Generator, Parameter, Pick, Statement, Transaction, Value, Wrap, read_statements};
 pub use source::{Script, ScriptSources};
+pub use statement::Reach;
 
 pub use crate::sql::Dialect;
 

@@ -25,7 +25,7 @@ pub(super) enum Step {
     Begin,
     Commit,
     Rollback,
-    /// A prepared statement, its parameters, and the variables that its first row sets.
+    /// A prepared statement, its parameters, and the variables that its row sets.
     Prepared(u32, Box<[Binding]>, Option<Stored>),
     /// A text that is always the same.
     Fixed(Arc<str>, Effect, Option<Stored>),
@@ -68,6 +68,6 @@ pub(super) enum Fragment {
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) slots: Box<[u32]>,
-    /// Whether there must be exactly one row; otherwise there may be none.
+    /// Whether there must be exactly one row (`\gset`); otherwise the last one counts, if there is any (`\aset`).
     pub(super) required: bool,
 }

@@ -34,7 +34,8 @@ fn describe(step: Step, request: &SqlRequest, statements: &[String], source: &mu
             format!("fail {}", failure.message)
         }
         Step::Request => {
-            let row = if request.wants_row { format!(" row {:?}", request.expect.rows) } else { String::new() };
+            let which = if request.keeps_last { "last" } else { "first" };
+            let row = if request.wants_row { format!(" {which} row {:?}", request.expect.rows) } else { String::new() };
             let params: Vec<String> = request.params.iter().map(show).collect();
             match &request.command {
                 SqlCommand::Begin => "BEGIN".to_owned(),
@@ -175,13 +176,13 @@ fn conditions_choose_the_commands() {
 fn rows_set_variables() {
     let text = "select x as n, y from t \\gset p_\n\\set z :p_n + 1\nselect :z, :p_y;";
     let lines = run(text, &variables(&[]), &[Some("41"), None]);
-    assert_eq!(lines, ["select x as n, y from t [] row Some((1, 1))", "select $1, $2 [42, null]", "end"]);
+    assert_eq!(lines, ["select x as n, y from t [] first row Some((1, 1))", "select $1, $2 [42, null]", "end"]);
     let text = "select 1 as one\\; update t set a = 1\\; select 2 as two \\aset\nselect :one, :two;";
     let lines = run(text, &variables(&[]), &[Some("x")]);
     let expected = [
-        "select 1 as one [] row Some((0, 1))",
+        "select 1 as one [] last row None",
         "update t set a = 1 []",
-        "select 2 as two [] row Some((0, 1))",
+        "select 2 as two [] last row None",
         "select $1, $2 [\"x\", \"x\"]",
         "end",
     ];

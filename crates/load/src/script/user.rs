@@ -107,8 +107,10 @@ impl Run {
         }
         self.awaited = sent.stored.map(|_| here);
         request.wants_row = sent.stored.is_some();
-        let rows = sent.stored.map(|stored| (u64::from(stored.required), 1));
-        request.expect = Expect { rows, ..Expect::default() };
+        // As pgbench: \gset takes the only row, \aset the last one of however many there are.
+        let is_only = sent.stored.is_some_and(|stored| stored.required);
+        request.keeps_last = !is_only;
+        request.expect = Expect { rows: is_only.then_some((1, 1)), ..Expect::default() };
     }
 
     fn pause(&self, pause: &Pause) -> Result<Duration, String> {

@@ -10,6 +10,7 @@ use tokio::task::LocalSet;
 use super::*;
 use crate::driver::ErrorClass;
 use crate::driver::fake::{DEAF, Fake, FakeRequest, Faked};
+use crate::driver::wiredtiger::WiredTiger;
 use crate::fixed::{FixedSources, Operation, Stream};
 use crate::log::{Frame, Log, Outcome, What};
 use crate::merge::Merge;
@@ -25,18 +26,25 @@ const LIMITS: Limits = Limits {
     cancel_grace: Duration::from_millis(500),
 };
 
+/// The priority that a thread takes to drive such a load, and the highest that it may have.
+fn priority_of<D: Driver>(model: &Model, keeps_time: bool) -> (Priority, Priority) {
+    let place = Place { worker: 0, n_workers: 1, n_users: 1 };
+    let model = model.clone();
+    // On a thread of its own: it keeps its priority.
+    let paced = std::thread::spawn(move || (paced::<D>(&model, place, 1, keeps_time).2, take_precedence()));
+    paced.join().expect("no panic")
+}
+
 #[test]
 fn what_is_due_at_a_moment_takes_precedence_where_that_is_allowed() {
-    let place = Place { worker: 0, n_workers: 1, n_users: 1 };
-    let closed = || Model::Closed(Think::default());
-    let priority = |keeps_time| {
-        // On a thread of its own: it keeps its priority.
-        let paced = std::thread::spawn(move || (paced(&closed(), place, 1, keeps_time).2, take_precedence()));
-        paced.join().expect("no panic")
-    };
-    assert_eq!(priority(false).0, Priority::Normal);
-    let (had, possible) = priority(true);
-    assert_eq!(had, possible);
+    let (closed, open) = (Model::Closed(Think::default()), Model::Open(open::open(100.0)));
+    assert_eq!(priority_of::<Fake>(&closed, false).0, Priority::Normal);
+    for (model, keeps_time) in [(&closed, true), (&open, false)] {
+        let (had, possible) = priority_of::<Fake>(model, keeps_time);
+        assert_eq!(had, possible);
+        // The server's own work, which must not go before the server's other threads.
+        assert_eq!(priority_of::<WiredTiger>(model, keeps_time).0, Priority::Normal);
+    }
 }
 
 fn once(requests: &[FakeRequest]) -> Stream<FakeRequest> {

@@ -26,6 +26,9 @@ _MAX_ERRORS = 100
 _ERROR_PAUSE_S = 0.05
 """After a run that failed: one that fails at once would fill the log with thousands."""
 
+_HANGS = 2.0
+"""A run that is cut off after so many times the longest successful one hangs: nothing is known of it but that it takes longer."""
+
 _OUTPUT_BYTES = 1 << 20
 _JOIN_S = 5.0
 _LONGEST_US = 3_600_000_000
@@ -82,15 +85,13 @@ class CommandRun:
     def _loop(self) -> None:
         while not self._stop.is_set() and self._now() < self._duration_s:
             done = self._once()
-            if done is None:
-                return
             with self._lock:
                 self._runs.append(done)
             if done.outcome not in (Outcome.OK, Outcome.CANCELLED):
                 self._stop.wait(_ERROR_PAUSE_S)
 
-    def _once(self) -> _Done | None:
-        """One run; None when it was cut off by `stop` and gave no figure."""
+    def _once(self) -> _Done:
+        """One run; one that `stop` has cut off took at least that long."""
         start_s = self._now()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             try:
@@ -99,8 +100,7 @@ class CommandRun:
                 return self._failed(start_s, "start", f"cannot run {self._argv[0]!r}: {error.strerror}")
             end_s = self._now()
             if self._stop.is_set():
-                # A wall time is at least that long; of any other figure nothing is known.
-                return _Done(start_s, end_s, Outcome.CANCELLED, 0.0) if self._figure.kind == "wall" else None
+                return _Done(start_s, end_s, Outcome.CANCELLED, 0.0)
             if code is None:
                 text = f"it did not end within timeout={self._timeout_s:g}s"
                 return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
@@ -170,7 +170,7 @@ class CommandRun:
         return not self._thread.is_alive()
 
     def frame(self, timeout_s: float) -> Frame | None:
-        """The next second; a run that is not over yet is credited by the mean of those before."""
+        """The next second; a run that is not over yet is credited as the last one, for as long as the longest one took."""
         second = self._seconds
         self._thread.join(max(0.0, second + 1 - self._now()))
         if self._now() < second + 1:
@@ -182,7 +182,7 @@ class CommandRun:
             second,
             sum(run.outcome is Outcome.OK for run in inside),
             sum(run.outcome is Outcome.ERROR for run in inside),
-            float(_rates(runs, second + 1, is_rate=self._figure.kind == "rate")[second]) if runs else 0.0,
+            float(_rates(runs, second + 1, self._now(), is_rate=self._figure.kind == "rate")[second]),
             sum(run.outcome is Outcome.TIMED_OUT for run in inside),
         )
 
@@ -216,23 +216,38 @@ def _tail(file: object) -> str:
     return text.decode(errors="replace")
 
 
-def _rates(runs: Sequence[_Done], n_seconds: int, *, is_rate: bool) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """(n_seconds,) figures as a rate: of each run over the time that it took; after the last run, that of the last success.
+def _rates(
+    runs: Sequence[_Done], n_seconds: int, until_s: float, *, is_rate: bool
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """(n_seconds,) figures as a rate: of each run over the time that it took. The run that has not ended by `until_s` counts as
+    the last success, for as long as the longest one took; when it hangs, as nothing.
 
     A wall time or a time t is a rate of 1 / t.
     """
     rates = np.zeros(n_seconds)
     last_rate, covered_s = 0.0, 0.0
-    for run in runs:
-        if run.outcome is Outcome.CANCELLED:
-            break
+    for run in _ended(runs):
         rate = 0.0
         if run.outcome is Outcome.OK:
             rate = last_rate = run.figure if is_rate else 1.0 / run.figure
         _spread(rates, covered_s, run.end_s, rate)
         covered_s = run.end_s
-    _spread(rates, covered_s, float(n_seconds), last_rate)
+    if not _hangs(runs, covered_s, until_s):
+        _spread(rates, covered_s, covered_s + _longest_s(runs), last_rate)
     return rates
+
+
+def _ended(runs: Sequence[_Done]) -> list[_Done]:
+    """Without the one that was cut off."""
+    return [run for run in runs if run.outcome is not Outcome.CANCELLED]
+
+
+def _longest_s(runs: Sequence[_Done]) -> float:
+    return max((run.end_s - run.start_s for run in runs if run.outcome is Outcome.OK), default=0.0)
+
+
+def _hangs(runs: Sequence[_Done], start_s: float, until_s: float) -> bool:
+    return until_s - start_s > _HANGS * _longest_s(runs)
 
 
 def _spread(rates: np.ndarray[tuple[int], np.dtype[np.float64]], start_s: float, end_s: float, rate: float) -> None:
@@ -260,17 +275,16 @@ def _second_log(
     runs: Sequence[_Done], errors: tuple[str, ...], classes: Mapping[str, int], duration_s: float, kind: str
 ) -> SecondLog:
     k = max(1, math.ceil(duration_s))
+    ended = _ended(runs)
+    cut = [run for run in runs if run.outcome is Outcome.CANCELLED and _hangs(runs, run.start_s, run.end_s)]
     late = [run for run in runs if run.outcome is Outcome.TIMED_OUT]
 
     def took_us(run: _Done) -> int:
         took_s = run.figure if kind == "time" and run.outcome is Outcome.OK else run.end_s - run.start_s
         return min(_LONGEST_US, max(1, round(took_s * 1e6)))
 
-    def buckets(*, is_ok: bool) -> Buckets:
-        rows = [
-            (min(k - 1, int(run.end_s)), 0, took_us(run), 1) for run in runs if (run.outcome is Outcome.OK) == is_ok
-        ]
-        return Buckets.of(rows)
+    def buckets(some: Sequence[_Done]) -> Buckets:
+        return Buckets.of([(min(k - 1, int(run.end_s)), 0, took_us(run), 1) for run in some])
 
     zeros, counts = np.zeros(k), np.zeros(k, dtype=np.int64)
     timed_out = counts.copy()
@@ -279,9 +293,10 @@ def _second_log(
     return SecondLog(
         labels=("command",),
         duration_s=duration_s,
-        credited=_rates(runs, k, is_rate=kind == "rate"),
-        response=buckets(is_ok=True),
-        error=buckets(is_ok=False),
+        credited=_rates(runs, k, duration_s, is_rate=kind == "rate"),
+        response=buckets([run for run in ended if run.outcome is Outcome.OK]),
+        error=buckets([run for run in ended if run.outcome is not Outcome.OK]),
+        unfinished=buckets(cut),
         offered=counts,
         shed=counts,
         timed_out=timed_out,

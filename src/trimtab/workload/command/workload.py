@@ -19,6 +19,7 @@ from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
 from trimtab.workload.command.run import CommandRun
 from trimtab.workload.command.settings import CommandSettings, filled, parse_settings, places_in
+from trimtab.workload.server import ANY_TARGET
 
 __all__ = ["CommandWorkload"]
 
@@ -34,7 +35,7 @@ class CommandWorkload:
     """
 
     kind: ClassVar[str] = "command"
-    protocols: ClassVar[tuple[str, ...]] = ("program", "postgresql", "mysql")
+    protocols: ClassVar[tuple[str, ...]] = ANY_TARGET
 
     def __init__(self, settings: CommandSettings) -> None:
         self.settings = settings

@@ -13,7 +13,7 @@ from trimtab.errors import UsageError
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.table import Table
 
-__all__ = ["HttpSettings", "Page", "Site", "parse_settings"]
+__all__ = ["HttpSettings", "Page", "Site", "parse_settings", "refuse_tls_of_plain", "site_of"]
 
 _KEYS = (
     "kind", "url", "pages", "headers", "follow", "cookies", "connection", "tls", "root_certificates", "operation_timeout",
@@ -125,9 +125,11 @@ def parse_settings(settings: Mapping[str, Any], directory: Path) -> HttpSettings
         UsageError: an unknown key or a wrong value.
     """
     table = Table(settings, "[workload]", _KEYS)
+    site = site_of(table.text("url")) if "url" in table else None
+    refuse_tls_of_plain(table, site)
     roots = table.text("root_certificates", "") if "root_certificates" in table else ""
     return HttpSettings(
-        site=site_of(table.text("url")) if "url" in table else None,
+        site=site,
         pages=_pages(table),
         headers=_headers(table),
         follows=table.flag("follow", True),
@@ -160,6 +162,16 @@ def site_of(url: str) -> Site:
         )
     is_encrypted = parts.scheme == "https"
     return Site(host=host, port=port or (443 if is_encrypted else 80), is_encrypted=is_encrypted)
+
+
+def refuse_tls_of_plain(table: Table, site: Site | None) -> None:
+    """Raises UsageError for keys of https where the address says http."""
+    for key in ("tls", "root_certificates"):
+        if key in table and site is not None and not site.is_encrypted:
+            raise UsageError(
+                f'[workload] {key}={table.values[key]!r} has no meaning with url="{site}"',
+                hint='remove it, or ask by https: url = "https://HOST:PORT"',
+            )
 
 
 def _pages(table: Table) -> tuple[Page, ...]:

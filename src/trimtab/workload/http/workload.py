@@ -18,11 +18,9 @@ from trimtab.workload.base import LoadRun, Preparation
 from trimtab.workload.engine_run import cannot_connect
 from trimtab.workload.engine_workload import start_plan
 from trimtab.workload.http.settings import HttpSettings, Page, Site, parse_settings
+from trimtab.workload.server import ANY_TARGET
 
 __all__ = ["HttpWorkload"]
-
-_ANY_TARGET = ("http", "program", "postgresql", "mysql")
-"""A site whose address is known can be asked whatever is tuned: its server, a program, or the database behind it."""
 
 _ONCE_S = 3600.0
 
@@ -41,7 +39,7 @@ class HttpWorkload:
 
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
-        self.protocols = ("http",) if settings.site is None else _ANY_TARGET
+        self.protocols = ("http",) if settings.site is None else ANY_TARGET
         try:
             build_source(self._source(settings.pages))
             self._driver(settings.site or Site(host="localhost", port=80))

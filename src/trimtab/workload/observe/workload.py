@@ -58,8 +58,8 @@ class ObserveWorkload:
 
     @property
     def context(self) -> Context:
-        """Traffic of its own kind: nothing is known of it but what the study file says."""
-        return Context(workload="observed traffic", clients=self.clients, read_share=self.read_share)
+        """Traffic of its own kind: nothing is known of it but what the study file says, and whose sessions they are."""
+        return Context("observed traffic", self.clients, self.read_share, {"lasting_sessions": 1.0})
 
     def metrics(self, endpoint: Endpoint) -> tuple[str, ...]:
         """What the server's counters give.

@@ -126,7 +126,7 @@ class Link:
         return self.wait(answer, timeout_s)
 
     def wait(self, answer: str, timeout_s: float = _ANSWER_S) -> Message:
-        """Waits for that message, and keeps the frames that come before it.
+        """Waits for that message, and keeps the frames that come before it; a generator that says that it is alive is not silent.
 
         Raises:
             LoadError: as `ask`.
@@ -135,6 +135,8 @@ class Link:
         while (message := self.take(deadline - time.monotonic())) is not None:
             if message[0]["is"] in (answer, "error"):
                 return message
+            if message[0]["is"] == "alive":
+                deadline = time.monotonic() + timeout_s
         raise LoadError(
             f"the load generator from={self.place} is silent for {timeout_s:g} s",
             hint="the machine may be overloaded or suspended; run the trial again",

@@ -14,6 +14,8 @@ from trimtab.measure.second_log import SecondLog, merge_seconds
 from trimtab.workload.base import Frame
 from trimtab.workload.engine_run import to_second_log
 from trimtab.workload.remote.link import Link
+from trimtab.workload.remote.place import Place
+from trimtab.workload.server import is_local
 
 if TYPE_CHECKING:
     from trimtab._native import RunLog
@@ -51,8 +53,9 @@ class RemoteRun:
                 while not (link.frames or link.is_over):
                     if link.take(deadline - time.monotonic()) is None:
                         return None
-        parts = [link.frames.popleft() for link in self._links if link.frames]
-        return merge_frames(parts, is_open=self._is_open) if parts else None
+        ready = [link for link in self._links if link.frames]
+        parts, hosts = [link.frames.popleft() for link in ready], [_machine(link.place) for link in ready]
+        return merge_frames(parts, hosts=hosts, is_open=self._is_open) if parts else None
 
     @property
     def is_done(self) -> bool:
@@ -92,7 +95,10 @@ class RemoteRun:
                 link.tell({"do": command})
             messages = [link.wait("log", _STOP_S) for link in self._links]
         parts = [to_second_log(cast("RunLog", ReceivedLog(*message))) for message in messages]
-        return replace(merge_seconds(parts), generators=self._facts)
+        log = merge_seconds(parts, [_machine(link.place) for link in self._links])
+        # Where the load runs in the engine's process its threads are the engine's: they have no priority of a generator's.
+        priority = "" if any(link.place.socket for link in self._links) else log.priority
+        return replace(log, generators=self._facts, priority=priority)
 
     def die(self, error: LoadError) -> None:
         """Ends the other generators, and what the dead one has left on the server."""
@@ -121,9 +127,18 @@ class _Deaths:
             self.run.die(error)
 
 
-def merge_frames(parts: Sequence[Mapping[str, Any]], *, is_open: bool) -> Frame:
-    """One second of several generators, as if they were one: counts and histograms add up."""
+def _machine(place: Place) -> str:
+    """Where a generator runs: "" for this machine, by whatever name."""
+    return "" if is_local(place.host) else place.host
+
+
+def merge_frames(parts: Sequence[Mapping[str, Any]], *, hosts: Sequence[str], is_open: bool) -> Frame:
+    """One second of several generators, as if they were one: counts and histograms add up, and what the hypervisor takes from one
+    of `hosts`, the machine of each, counts once."""
     waits = [part["wait_s"] for part in parts if part["wait_s"] is not None]
+    taken_s: dict[str, float] = {}
+    for part, host in zip(parts, hosts, strict=True):
+        taken_s[host] = max(taken_s.get(host, 0.0), part["steal_s"])
     p50, p95, p99 = (_quantile((part["response"] for part in parts), share) for share in (0.50, 0.95, 0.99))
 
     def total(name: str) -> Any:
@@ -145,7 +160,7 @@ def merge_frames(parts: Sequence[Mapping[str, Any]], *, is_open: bool) -> Frame:
         is_open=is_open,
         wakeup_p99_us=_quantile((part["wakeup"] for part in parts), 0.99),
         wait_s=max(waits) if waits else None,
-        steal_s=total("steal_s"),
+        steal_s=sum(taken_s.values()),
     )
 
 

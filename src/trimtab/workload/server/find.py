@@ -8,7 +8,7 @@ from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.server.base import SqlServer, Store
 
-__all__ = ["DATA_PROTOCOLS", "server_of", "store_of"]
+__all__ = ["ANY_TARGET", "DATA_PROTOCOLS", "server_of", "store_of"]
 
 _CLASSES = {
     "postgresql": ("trimtab.workload.server.postgresql", "PostgresServer"),
@@ -20,6 +20,10 @@ _CLASSES = {
 """Protocol -> module and class; loaded when asked for, so that nobody needs the client library of the other."""
 
 DATA_PROTOCOLS = tuple(_CLASSES)
+
+ANY_TARGET = ("program", "http", *DATA_PROTOCOLS)
+"""Every protocol of an `Endpoint`, for loads that do not go over it. A command, or a site at an address that is known, goes with
+every target: its server, a program, or the database behind it."""
 
 
 def store_of(endpoint: Endpoint) -> Store:

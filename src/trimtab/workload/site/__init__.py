@@ -2,12 +2,11 @@
 
 from trimtab.workload.site.file import SiteFile, State, builtin_site, load_site
 from trimtab.workload.site.interactions import Interaction, interactions
-from trimtab.workload.site.load import ANY_TARGET, SITE_KEYS, SiteLoad
+from trimtab.workload.site.load import SITE_KEYS, SiteLoad
 from trimtab.workload.site.shares import stationary_shares
 from trimtab.workload.site.workload import SiteWorkload
 
 __all__ = [
-    "ANY_TARGET",
     "SITE_KEYS",
     "Interaction",
     "SiteFile",

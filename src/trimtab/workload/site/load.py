@@ -17,15 +17,16 @@ from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun
 from trimtab.workload.engine_run import cannot_connect
 from trimtab.workload.engine_workload import start_plan
-from trimtab.workload.http.settings import Site, site_of
+from trimtab.workload.http.settings import Site, refuse_tls_of_plain, site_of
 from trimtab.workload.load_model import LoadModel
+from trimtab.workload.server import ANY_TARGET
 from trimtab.workload.site.file import SiteFile
 from trimtab.workload.site.interactions import remarks
 from trimtab.workload.site.plan import plain_site
 from trimtab.workload.site.shares import stationary_shares
 from trimtab.workload.table import Table
 
-__all__ = ["ANY_TARGET", "SITE_KEYS", "SiteLoad"]
+__all__ = ["SITE_KEYS", "SiteLoad"]
 
 SITE_KEYS = (
     "mix",
@@ -41,9 +42,6 @@ SITE_KEYS = (
     "load",
 )
 """Keys of a [workload] table that `SiteLoad.from_table` reads."""
-
-ANY_TARGET = ("http", "program", "postgresql", "mysql")
-"""A site whose address is known can be asked whatever is tuned."""
 
 _ONCE_S = 3600.0
 
@@ -97,11 +95,13 @@ class SiteLoad:
             raise UsageError(
                 '[workload] rate_of="sessions" has no meaning in a closed loop', hint="add rate to [workload.load]"
             )
+        address = site_of(table.text("url")) if "url" in table else None
+        refuse_tls_of_plain(table, address)
         roots = table.text("root_certificates") if "root_certificates" in table else ""
         made = cls(
             site=_thinking(table, site),
             mix=table.choice("mix", tuple(site.mixes), next(iter(site.mixes))),
-            address=site_of(table.text("url")) if "url" in table else None,
+            address=address,
             think_scale=table.number("think_scale", 1.0, 0.0, 1000.0),
             is_literal=table.choice("reading", ("normalised", "literal"), "normalised") == "literal",
             counts_sessions=counts_sessions,

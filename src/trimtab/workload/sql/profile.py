@@ -22,6 +22,7 @@ from trimtab.units import format_percent
 from trimtab.workload.connection import Connection, connect
 from trimtab.workload.sql.columns import Catalogue, guess
 from trimtab.workload.sql.generators import UNKNOWN
+from trimtab.workload.sql.statements import writes
 
 __all__ = ["LeftOut", "Profile", "Proposal", "read_profile"]
 
@@ -32,9 +33,6 @@ _READ = (
 _FIRST_WORD = re.compile(r"\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*)*\(?\s*(\w+)", re.DOTALL)
 _READS = ("select", "values", "table")
 _WRITES = ("insert", "update", "delete", "merge")
-_WRITES_INSIDE = re.compile(
-    r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO)\b|\bFOR\s+(?:NO\s+KEY\s+)?UPDATE\b", re.IGNORECASE
-)
 _CONTROL = re.compile(
     "begin|start|commit|end|rollback|abort|savepoint|release|set|reset|show|deallocate|discard|close|fetch|declare"
 )
@@ -253,7 +251,7 @@ def _propose(
 def _kind(text: str) -> str:
     """ "read", "write", or "" for what is no query (BEGIN, VACUUM, SET...)."""
     word = _first_word(text)
-    if word in _WRITES or (word in (*_READS, "with") and _WRITES_INSIDE.search(text)):
+    if word in _WRITES or (word in (*_READS, "with") and writes(text, ("postgresql",))):
         return "write"
     return "read" if word in (*_READS, "with") else ""
 

@@ -19,15 +19,9 @@ from trimtab.workload.scripts import digest
 from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.sql.samples import native_generators
 from trimtab.workload.sql.settings import SqlSettings, parse_settings, require_possible_in_cql
+from trimtab.workload.sql.statements import require_transactional, require_wrappable, writes
 
 __all__ = ["SqlWorkload"]
-
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-_TEXT = re.compile(r"'(?:[^']|'')*'")
-_WRITING = re.compile(
-    r"\b(?:INSERT|UPDATE|DELETE|MERGE|TRUNCATE|CREATE|DROP|ALTER|COPY|CALL|DO|REFRESH|VACUUM|REINDEX|CLUSTER|LOCK|GRANT)\b",
-    re.IGNORECASE,
-)
 
 
 class SqlWorkload(EngineWorkload):
@@ -67,11 +61,11 @@ class SqlWorkload(EngineWorkload):
 
     @property
     def is_read_only(self) -> bool:
-        """As the user says; else whether no script has a word that writes."""
+        """As the user says; else whether no statement of a script may write."""
         settings = self.settings
         if settings.is_read_only is not None:
             return settings.is_read_only
-        return not any(_writes(script.text) for script in settings.scripts)
+        return not any(writes(script.text) for script in settings.scripts)
 
     @property
     def context(self) -> Context:
@@ -79,7 +73,7 @@ class SqlWorkload(EngineWorkload):
         settings = self.settings
         total = sum(script.weight for script in settings.scripts)
         shares = {f"share_{script.label}": script.weight / total for script in settings.scripts}
-        reads = sum(s.weight for s in settings.scripts if self.is_read_only or not _writes(s.text)) / total
+        reads = sum(s.weight for s in settings.scripts if self.is_read_only or not writes(s.text)) / total
         name = f"sql {settings.database} {len(settings.scripts)} scripts {digest(settings.scripts)}"
         return Context(name, settings.load.users, reads, shares | settings.load.features)
 
@@ -105,15 +99,19 @@ class SqlWorkload(EngineWorkload):
         Cassandra is asked that by the connections of the load, which prepare them.
 
         Raises:
-            LoadError: it does not; the message names the script and has the server's words.
+            LoadError: it does not, or cannot roll back what they write; the message names the script, and has the server's words.
+            UsageError: a script does not fit into the transaction around it.
         """
         self.require_protocol(endpoint)
         there = endpoint.with_database(self.settings.database)
         if there.protocol == "cql":
             return self._prepare_cql(there, report)
+        require_wrappable(self.settings.scripts, there.protocol, self._wrap)
         server = server_of(there)
         with server.connect() as session:
             size_bytes = server.size_bytes(session, there.database)
+            if self._wrap == "rollback" and there.protocol == "mysql":
+                require_transactional(session, self.settings.scripts)
             check_scripts(server, session, self._parts(there, report))
         for name in self._unused():
             report(f"no script uses the parameter {name}")
@@ -175,13 +173,15 @@ class SqlWorkload(EngineWorkload):
         ):  # once: a sample reads much, and must not stand between a restart and a measurement
             self._parameters = native_generators(there, settings.generators, report)
         parameters = self._parameters
-        wrap = "rollback" if settings.start_state == "rollback" else "commit" if settings.in_transaction else "none"
-        return [("own", script, parameters, wrap) for script in settings.scripts]
+        return [("own", script, parameters, self._wrap) for script in settings.scripts]
+
+    @property
+    def _wrap(self) -> str:
+        """What stands around the statements of a script."""
+        if self.settings.start_state == "rollback":
+            return "rollback"
+        return "commit" if self.settings.in_transaction else "none"
 
     def _unused(self) -> list[str]:
         texts = "\n".join(script.text for script in self.settings.scripts)
         return [name for name in self.settings.generators if not re.search(rf":{re.escape(name)}\b", texts)]
-
-
-def _writes(text: str) -> bool:
-    return bool(_WRITING.search(_TEXT.sub("''", _COMMENT.sub(" ", text))))

@@ -141,7 +141,17 @@ def parse_settings(settings: Mapping[str, Any]) -> YcsbSettings:
         hot_operations=table.number("hot_operations", 0.8, 0.0, 1.0),
         load=LoadModel.from_settings(settings.get("load", {})),
     )  # fmt: skip
+    _refuse_hot_keys_of_others(table, read.distribution)
     return _with_rows(read, table)
+
+
+def _refuse_hot_keys_of_others(table: Table, distribution: Distribution) -> None:
+    for key in ("hot_data", "hot_operations"):
+        if key in table and distribution != "hotspot":
+            raise UsageError(
+                f'[workload] {key}={table.values[key]!r} has no meaning with distribution="{distribution}"',
+                hint='remove it, or set distribution = "hotspot"',
+            )
 
 
 def _with_rows(read: YcsbSettings, table: Table) -> YcsbSettings:
@@ -164,18 +174,25 @@ def _with_rows(read: YcsbSettings, table: Table) -> YcsbSettings:
         operation_timeout_s=table.seconds("operation_timeout", "10s"),
         batch=table.integer("batch", 50, 1, 1000),
     )
-    _require_one_that_inserts(settings)
+    _require_one_generator(settings)
     return replace(settings, database=settings.database or _name_of(settings))
 
 
-def _require_one_that_inserts(settings: YcsbSettings) -> None:
-    """Inserted records are numbered by the generator: two would give the same numbers."""
-    if len(settings.load.generators) > 1 and settings.proportions.get("insert", 0.0) > 0:
-        shown = ", ".join(map(str, settings.load.generators))
-        raise UsageError(
-            f"[workload.load] from={shown}: a YCSB workload that inserts records takes one generator",
-            hint='use one place in `from`, or a workload without inserts ("A", "B", "C", "F")',
-        )
+def _require_one_generator(settings: YcsbSettings) -> None:
+    """Where users share a count: two generators would insert records of the same numbers, and walk twice through all records."""
+    if len(settings.load.generators) <= 1:
+        return
+    if settings.proportions.get("insert", 0.0) > 0:
+        what, other = "that inserts records", 'a workload without inserts ("A", "B", "C", "F")'
+    elif settings.distribution == "sequential":
+        what, other = 'with distribution="sequential"', "another distribution"
+    else:
+        return
+    shown = ", ".join(map(str, settings.load.generators))
+    raise UsageError(
+        f"[workload.load] from={shown}: a YCSB workload {what} takes one generator",
+        hint=f"use one place in `from`, or {other}",
+    )
 
 
 def _core(table: Table) -> tuple[_Core, str]:

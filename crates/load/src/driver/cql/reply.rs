@@ -44,6 +44,10 @@ pub(super) fn take(body: &[u8], request: &SqlRequest, answer: &mut SqlAnswer) ->
 fn look_at(mut rows: Rows<'_>, request: &SqlRequest, answer: &mut SqlAnswer) -> Result<u64, Failure> {
     if request.wants_row && rows.n_rows > 0 {
         let mut ahead = Rows { kinds: rows.kinds.clone(), ..rows };
+        let n_before = if request.keeps_last { rows.n_rows - 1 } else { 0 };
+        for _ in 0..n_before {
+            ahead.values().ok_or_else(cut_short)?;
+        }
         let texts = ahead.texts().ok_or_else(cut_short)?;
         answer.set_row(texts.iter().map(|text| text.as_deref().map(str::as_bytes)));
     }
@@ -181,6 +185,17 @@ mod tests {
         assert_eq!(failed(&rows(&[])).message, "0 rows instead of 1 to 2");
         assert_eq!(failed(&sound[..sound.len() - 1]).class, ErrorClass::Protocol);
         assert_eq!(judged(&VOID.to_be_bytes(), expect()), Ok(1));
+    }
+
+    #[test]
+    fn of_several_rows_the_first_is_kept_or_the_last() {
+        let body = rows(&[Some(b"ab"), None, None, Some(b"gh")]);
+        for (keeps_last, missing) in [(false, 1), (true, 0)] {
+            let mut answer = SqlAnswer::default();
+            let request = SqlRequest { wants_row: true, keeps_last, ..SqlRequest::default() };
+            assert_eq!(take(&body, &request, &mut answer), Ok(2));
+            assert_eq!(answer.columns().position(|column| column.is_none()), Some(missing));
+        }
     }
 
     #[test]

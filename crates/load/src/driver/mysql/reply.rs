@@ -81,11 +81,12 @@ impl<'a> Reply<'a> {
     }
 
     fn wants_values(&self) -> bool {
-        self.wants_first() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
+        self.keeps_row() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
     }
 
-    fn wants_first(&self) -> bool {
-        self.request.wants_row && !self.answer.has_row()
+    /// Whether the row that comes is the one that is wanted, as far as can be told.
+    fn keeps_row(&self) -> bool {
+        self.request.wants_row && (self.request.keeps_last || !self.answer.has_row())
     }
 
     /// Takes one packet, which is empty for a long row that nobody wants.
@@ -176,7 +177,7 @@ impl<'a> Reply<'a> {
         let Some(values) = values.filter(|values| values.clone().all(|value| value.is_some())) else {
             return Flow::Lost(Failure::protocol("a row that is shorter than its columns, or above 16 MB"));
         };
-        if self.wants_first() {
+        if self.keeps_row() {
             let texts: Vec<_> = values.clone().flatten().map(Value::into_text).collect();
             self.answer.set_row(texts.iter().map(|text| text.as_deref().map(str::as_bytes)));
         }
@@ -221,10 +222,13 @@ mod tests {
     const END: &[u8] = b"\xfe\0\0\x02\0\0\0";
 
     fn outcome(columns: &mut Vec<Column>, wants_row: bool, packets: &[&[u8]]) -> Result<(u64, String), String> {
-        let request = SqlRequest { wants_row, expect: Expect::default(), ..SqlRequest::default() };
+        asked(&SqlRequest { wants_row, expect: Expect::default(), ..SqlRequest::default() }, columns, packets)
+    }
+
+    fn asked(request: &SqlRequest, columns: &mut Vec<Column>, packets: &[&[u8]]) -> Result<(u64, String), String> {
         let mut answer = SqlAnswer::default();
         let form = Form { is_binary: true, has_eof: false, tells_metadata: true };
-        let mut reply = Reply::new(&request, &mut answer, form, columns);
+        let mut reply = Reply::new(request, &mut answer, form, columns);
         for packet in packets {
             match reply.take(packet) {
                 Flow::More => {}
@@ -249,6 +253,15 @@ mod tests {
         assert_eq!(outcome(&mut columns, true, &[b"\x01\x01", TEXT, b"\0\0\x02ab", END]), Ok((1, "ab".to_owned())));
         assert_eq!(outcome(&mut columns, true, &[b"\x01\0", b"\0\0\x01c", END]), Ok((1, "c".to_owned())));
         assert_eq!(outcome(&mut columns, true, &[b"\x01\0", END]), Ok((0, String::new())));
+    }
+
+    #[test]
+    fn of_several_rows_the_first_is_kept_or_the_last() {
+        let rows: [&[u8]; 5] = [b"\x01\x01", LONG, b"\0\0\x07\0\0\0", b"\0\0\x08\0\0\0", END];
+        for (keeps_last, kept) in [(false, "7"), (true, "8")] {
+            let request = SqlRequest { wants_row: true, keeps_last, ..SqlRequest::default() };
+            assert_eq!(asked(&request, &mut Vec::new(), &rows), Ok((2, kept.to_owned())));
+        }
     }
 
     #[test]

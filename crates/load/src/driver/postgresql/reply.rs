@@ -36,7 +36,7 @@ impl<'a> Reply<'a> {
 
     /// Whether the contents of rows matter for the rest of this answer.
     pub(super) fn wants_rows(&self) -> bool {
-        self.wants_first() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
+        self.keeps_row() || (self.request.expect.column_bytes.is_some() && self.failure.is_none())
     }
 
     /// Takes one message. `body` is empty for rows that nobody wants.
@@ -63,8 +63,9 @@ impl<'a> Reply<'a> {
         Flow::More
     }
 
-    fn wants_first(&self) -> bool {
-        self.request.wants_row && !self.answer.has_row()
+    /// Whether the row that comes is the one that is wanted, as far as can be told.
+    fn keeps_row(&self) -> bool {
+        self.request.wants_row && (self.request.keeps_last || !self.answer.has_row())
     }
 
     fn take_row(&mut self, body: &[u8]) -> Flow {
@@ -75,7 +76,7 @@ impl<'a> Reply<'a> {
         let Some(columns) = Columns::new(body) else {
             return Flow::Lost(Failure::protocol("a row that is shorter than its columns"));
         };
-        if self.wants_first() {
+        if self.keeps_row() {
             self.answer.set_row(columns.clone());
         }
         if self.failure.is_none() {
@@ -212,13 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_row_comes_as_text_when_it_is_wanted() {
+    fn a_row_comes_as_text_when_it_is_wanted() {
         let request = SqlRequest { wants_row: true, ..SqlRequest::default() };
         let (first, second) = (row(&[Some(b"7"), None, Some(b"")]), row(&[Some(b"8"), None, None]));
         let messages: [(u8, &[u8]); 3] = [(b'D', &first), (b'D', &second), (b'C', b"SELECT 2\0")];
         let mut answer = SqlAnswer::default();
         assert_eq!(finished(&request, &mut answer, &messages), Ok(2));
         assert_eq!(answer.columns().collect::<Vec<_>>(), [Some("7"), None, Some("")]);
+        let last = SqlRequest { keeps_last: true, ..request };
+        assert_eq!(finished(&last, &mut answer, &messages), Ok(2));
+        assert_eq!(answer.columns().collect::<Vec<_>>(), [Some("8"), None, None]);
         assert_eq!(finished(&SqlRequest::default(), &mut answer, &messages), Ok(2));
         assert!(!answer.has_row());
     }

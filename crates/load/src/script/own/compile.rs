@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use super::super::error::{Mistake, ScriptError};
 use super::super::names::{Names, Statements};
 use super::super::options::Mode;
-use super::super::pgbench::{Command, Span, scan, written};
+use super::super::pgbench::{Span, written};
 use super::super::program::{Binding, Fragment, Program, Step};
-use super::super::statement::{Effect, Kind, Part, Template, Unit, Units, classify};
+use super::super::statement::{Effect, Kind, Part, Template, classify};
 use super::draw::{Drawn, How};
 use super::generator::{Generator, Parameter, Transaction, Wrap};
-use crate::sql::Dialect;
+use super::text::{require_fit, split};
 
 /// What compiling a transaction adds to.
 pub(in super::super) struct Tables<'a> {
@@ -34,28 +34,14 @@ pub(in super::super) fn compile(transaction: &Transaction, tables: &mut Tables<'
         declare(parameter, tables, &mut placeholders).map_err(|message| ScriptError::whole(file, message))?;
     }
     let body = split(text, tables.statements.dialect)
-        .and_then(|spans| spans.into_iter().map(|span| statement(text, span, tables, &placeholders)).collect())
+        .and_then(|spans| {
+            require_fit(text, &spans, transaction.wrap, tables.statements.dialect)?;
+            spans.into_iter().map(|span| statement(text, span, tables, &placeholders)).collect()
+        })
         .map_err(|mistake: Mistake| mistake.locate(file, text))?;
     let steps = wrap(body, transaction.wrap);
     let own = first..tables.names.initial.len() as u32;
     Ok(Program { label: label.clone(), steps, own })
-}
-
-/// The text's statements.
-fn split(text: &str, dialect: Dialect) -> Result<Vec<Span>, Mistake> {
-    let mut spans = Vec::new();
-    for command in scan(text, dialect)? {
-        match command {
-            Command::Sql { statements, store: None } if statements.len() == 1 => spans.extend(statements),
-            _ => {
-                let backslash = Units::new(text, 0, dialect).find(|piece| piece.unit == Unit::Sign(b'\\'));
-                let backslash = backslash.map_or(0, |piece| piece.offset);
-                let message = "a backslash outside of quotes: meta commands belong in scripts of pgbench";
-                return Err(Mistake::new(backslash, message));
-            }
-        }
-    }
-    if spans.is_empty() { Err(Mistake::new(0, "there is no statement")) } else { Ok(spans) }
 }
 
 fn wrap(body: Vec<Step>, wrap: Wrap) -> Vec<Step> {

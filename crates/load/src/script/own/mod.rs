@@ -3,8 +3,10 @@
 mod compile;
 mod draw;
 mod generator;
+mod text;
 mod time;
 
 pub(super) use compile::{Tables, compile};
 pub(super) use draw::{Drawn, User, fill};
 pub use generator::{Generator, Parameter, Pick, Transaction, Value, Wrap};
+pub use text::{Statement, read_statements};

@@ -34,7 +34,7 @@ pub(in super::super) enum Command {
 pub(in super::super) struct Store {
     /// Where the backslash stands.
     pub(in super::super) offset: usize,
-    /// Whether every statement's row is stored and none is required (`\aset`).
+    /// Whether every statement's last row is stored and none is required (`\aset`).
     pub(in super::super) all: bool,
     /// For every statement the variables that its columns set; empty when nothing of it is stored.
     pub(in super::super) names: Vec<Vec<String>>,

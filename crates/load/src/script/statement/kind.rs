@@ -35,6 +35,8 @@ pub(in super::super) fn classify(text: &str, dialect: Dialect) -> (Kind, Effect)
         .collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
+        // A batch, which ends within itself.
+        ["begin", ..] if dialect == Dialect::Cql => (Kind::Utility, Effect::Nothing),
         ["begin"] | ["begin" | "start", "transaction"] | ["begin", "work"] => (Kind::Begin, Effect::Opens),
         ["commit" | "end"] | ["commit" | "end", "work" | "transaction"] => (Kind::Commit, Effect::Closes),
         ["rollback" | "abort"] | ["rollback" | "abort", "work" | "transaction"] => (Kind::Rollback, Effect::Closes),
@@ -78,5 +80,7 @@ mod tests {
         for (text, kind, effect) in cases {
             assert_eq!(classify(text, Dialect::Postgres), (kind, effect), "{text}");
         }
+        let batch = "begin batch insert into t (k) values (:k) apply batch";
+        assert_eq!(classify(batch, Dialect::Cql), (Kind::Utility, Effect::Nothing));
     }
 }

@@ -3,9 +3,12 @@
 mod columns;
 mod kind;
 mod lexer;
+mod reach;
 mod template;
 
 pub(super) use columns::columns;
 pub(super) use kind::{Effect, Kind, classify};
 pub(super) use lexer::{Unit, Units};
+pub use reach::Reach;
+pub(super) use reach::reach;
 pub(super) use template::{Part, Template};

@@ -233,3 +233,48 @@ fn wrong_generators_are_named() {
         assert_eq!(found, format!("own.sql: :id: {message}"));
     }
 }
+
+#[test]
+fn statements_are_read_with_their_lines() {
+    let text = "SELECT 'it\\'s';\n -- x\n DELETE FROM t WHERE a = 'x';\n";
+    let found = read_statements(text, Dialect::Mysql).unwrap();
+    let found: Vec<_> = found.iter().map(|one| (one.text.as_str(), one.line, one.reach.writes)).collect();
+    assert_eq!(found, [("SELECT 'it\\'s'", 1, false), ("DELETE FROM t WHERE a = 'x'", 3, true)]);
+    assert!(read_statements(text, Dialect::Postgres).is_err());
+}
+
+#[test]
+fn what_would_end_the_transaction_around_the_statements_is_refused() {
+    let wrapped = |text: &str, wrap, dialect| {
+        let transaction = Transaction { text: text.to_owned(), parameters: Vec::new(), wrap, ..transaction() };
+        compile(transaction, &Options { dialect, ..users(1) }).err()
+    };
+    let ends =
+        "own.sql:2:1: the script runs in a transaction that is begun and ended for it: this would end it earlier";
+    for text in ["select 1;\nCOMMIT", "select 1;\nbegin; select 2", "select 1;\nSET autocommit = 0"] {
+        for wrap in [Wrap::Commit, Wrap::Rollback] {
+            let found = wrapped(text, wrap, Dialect::Postgres).unwrap();
+            assert_eq!(found.lines().next(), Some(ends), "{text}");
+        }
+        assert_eq!(wrapped(text, Wrap::None, Dialect::Postgres), None);
+    }
+    let commits = "own.sql:1:1: the script is to be rolled back: at this statement the server may commit";
+    for text in ["truncate t", "call p()"] {
+        let found = wrapped(text, Wrap::Rollback, Dialect::Mysql).unwrap();
+        assert_eq!(found.lines().next(), Some(commits), "{text}");
+        assert_eq!(wrapped(text, Wrap::Commit, Dialect::Mysql), None);
+        assert_eq!(wrapped(text, Wrap::Rollback, Dialect::Postgres), None);
+    }
+    assert_eq!(wrapped("savepoint a; select 1; rollback to a", Wrap::Rollback, Dialect::Mysql), None);
+}
+
+#[test]
+fn a_batch_of_cassandra_is_one_statement_and_no_open_transaction() {
+    let text = "begin batch insert into t (k) values (:id) apply batch".to_owned();
+    let transaction = Transaction { text, wrap: Wrap::None, ..transaction() };
+    let sources = compile(transaction, &Options { dialect: Dialect::Cql, ..users(1) }).unwrap();
+    let mut source = sources.source(0, 1);
+    source.begin();
+    let lines = steps(&sources, &mut *source, &[]);
+    assert_eq!(lines, ["text begin batch insert into t (k) values (10) apply batch", "end"]);
+}

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn open(rate: f64) -> Open {
+pub(super) fn open(rate: f64) -> Open {
     Open {
         rate,
         arrivals: Arrivals::Uniform,
