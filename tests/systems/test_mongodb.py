@@ -10,16 +10,22 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.needs import require
+from tests.servers.mongodb import private_mongodb
 from trimtab import plugins
 from trimtab.errors import TargetError
+from trimtab.space import Config, Space, Value
+from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.codec import CodecError, codec_of
 from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values
+from trimtab.systems.file_knobs import knob_of
 from trimtab.systems.mongodb.__main__ import main
 from trimtab.systems.mongodb.client import Mongod
 from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, values_of
+from trimtab.systems.rules import memory_of
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
 
 CONF = """\
@@ -116,16 +122,31 @@ def test_parameters_that_a_version_lacks_are_locked_by_its_own_list() -> None:
     known = catalogue()
     for name, knob in known.knob.items():
         address = known.address_of(name)
-        assert address.startswith("setParameter.") == bool(knob.needs), name
-        if knob.needs:
+        assert (address.startswith("setParameter.") or name == "journal_enabled") == bool(knob.needs), name
+        if knob.needs and name != "release_rate":
             assert knob.needs == f"[{address.removeprefix('setParameter.')}]"
+
+
+def test_what_changes_at_run_time_has_a_command() -> None:
+    """Or its reload would send a name that is no parameter."""
+    known = catalogue()
+    now = {known.address_of(name): "0" for name in known.knob}
+    conf = MongodConf().write("", dict.fromkeys(now, "1"))
+    sent = commands_of(conf, now, {}, "")
+    runtime = [name for name, knob in known.knob.items() if str(knob.restart) == "reload"]
+    engine = {name for name in runtime if known.address_of(name).startswith(ENGINE)}
+    names = {key for command in sent for key in command} - {"setParameter"}
+    assert len(sent) == len(runtime) - len(engine) + 1
+    assert not any("." in name for name in names), names
+    assert {"profile", "slowms", RUNTIME, "syncdelay", "ttlMonitorSleepSecs"} <= names
 
 
 PARAMETERS: dict[str, Any] = {
     "ttlMonitorSleepSecs": 60,
     "syncdelay": 60.0,
     "journalCommitInterval": 100,
-    "slowOpThresholdMs": 100,
+    "authenticationMechanisms": ["SCRAM-SHA-1", "SCRAM-SHA-256"],
+    "logicalSessionRefreshMillis": 300000,
     "wiredTigerEngineRuntimeConfig": "eviction_dirty_target=10",
     "storageEngineConcurrencyAdjustmentAlgorithm": "throughputProbing",
     "enableFlowControl": True,
@@ -142,6 +163,7 @@ OPTIONS = {
     },
     "ok": 1.0,
 }  # fmt: skip
+PROFILE = {"was": 1, "slowms": 100, "sampleRate": 1.0, "ok": 1.0}
 STATUS = {
     "opcounters": {"insert": 5, "query": 7},
     "wiredTiger": {
@@ -190,11 +212,8 @@ def test_commands_change_what_differs_and_the_engine_in_one() -> None:
         f"{ENGINE}eviction.threads_max": "8", f"{ENGINE}eviction_dirty_target": "15",
     })  # fmt: skip
     commands = commands_of(conf, values_of(PARAMETERS, OPTIONS, STATUS))
-    assert commands[-1]["setParameter"] == 1
-    assert sorted(commands[-1]["wiredTigerEngineRuntimeConfig"].split(",")) == [
-        "eviction=(threads_max=8)",
-        "eviction_dirty_target=15",
-    ]
+    # The number of threads counts at the next start.
+    assert commands[-1] == {"setParameter": 1, "wiredTigerEngineRuntimeConfig": "eviction_dirty_target=15"}
     plain = {name: value for command in commands[:-1] for name, value in command.items() if name != "setParameter"}
     assert plain == {"ttlMonitorSleepSecs": 30, "syncdelay": 20}
     assert next(iter(commands[0])) == "setParameter"
@@ -202,6 +221,32 @@ def test_commands_change_what_differs_and_the_engine_in_one() -> None:
 
 def test_what_is_in_use_already_needs_no_command() -> None:
     assert commands_of("setParameter:\n  ttlMonitorSleepSecs: 60\n", values_of(PARAMETERS, OPTIONS, STATUS)) == []
+
+
+def test_what_counts_at_the_start_only_is_not_sent() -> None:
+    """A mongod refuses such a parameter at run time, and one that it shows as a list would differ from the file for ever."""
+    conf = """\
+storage:
+  syncPeriodSecs: 60.0
+setParameter:
+  authenticationMechanisms: SCRAM-SHA-256
+  logicalSessionRefreshMillis: 60000
+  enableFlowControl: 1
+  ttlMonitorSleepSecs: 30
+"""
+    now = values_of(PARAMETERS, OPTIONS, STATUS, PROFILE)
+    assert commands_of(conf, now) == [{"setParameter": 1, "ttlMonitorSleepSecs": 30}]
+    assert commands_of("", now, {"setParameter.logicalSessionRefreshMillis": "60000"}) == []
+
+
+def test_the_threshold_of_slow_operations_is_the_profilers() -> None:
+    now = values_of(PARAMETERS, OPTIONS, STATUS, {**PROFILE, "slowms": 70})
+    assert now["operationProfiling.slowOpThresholdMs"] == "70"
+    conf = "operationProfiling:\n  slowOpThresholdMs: 20\n"
+    assert commands_of(conf, now, level=1) == [{"profile": 1, "slowms": 20}]
+    assert commands_of(conf, {**now, "operationProfiling.slowOpThresholdMs": "20"}, level=1) == []
+    back = {"operationProfiling.slowOpThresholdMs": "100"}
+    assert commands_of("", now, back, level=1) == [{"profile": 1, "slowms": 100}]
 
 
 def test_counters_are_numbers_by_their_path() -> None:
@@ -217,13 +262,21 @@ class FakeMongoError(Exception):
 
 
 class FakeDatabase:
-    """Answers commands; refuses one parameter."""
+    """Answers commands; refuses one parameter, and everything that only a start sets."""
 
     def __init__(self, seen: list[dict[str, Any]]) -> None:
         self.seen = seen
 
     def command(self, command: dict[str, Any]) -> dict[str, Any]:
         self.seen.append(command)
+        if "logicalSessionRefreshMillis" in command or "slowOpThresholdMs" in command:
+            raise FakeMongoError("not allowed to change at runtime")
+        if "profile" in command:
+            if FakeClient.hides_profile:
+                raise FakeMongoError("not authorized on admin to execute command")
+            return PROFILE
+        if "buildInfo" in command:
+            return {"version": FakeClient.version}
         if command.get("ttlMonitorSleepSecs") == -1:
             raise FakeMongoError("Invalid value for parameter ttlMonitorSleepSecs")
         if "getParameter" in command:
@@ -235,10 +288,14 @@ class FakeClient:
     """A client that reaches nothing."""
 
     seen: ClassVar[list[dict[str, Any]]] = []
+    logins: ClassVar[list[tuple[str, str | None, str | None]]] = []
+    version: ClassVar[str] = "7.0.5"
+    hides_profile: ClassVar[bool] = False
 
     def __init__(self, url: str, **options: Any) -> None:
         if not url.startswith("mongodb://"):
             raise ValueError("Invalid URI scheme")
+        self.logins.append((url, options.get("username"), options.get("password")))
 
     def __getitem__(self, name: str) -> FakeDatabase:
         return FakeDatabase(self.seen)
@@ -254,6 +311,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     errors.PyMongoError = errors.ConfigurationError = FakeMongoError  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pymongo", library)
     monkeypatch.setitem(sys.modules, "pymongo.errors", errors)
+    monkeypatch.setattr(FakeClient, "logins", [])
     FakeClient.seen.clear()
     return FakeClient.seen
 
@@ -289,6 +347,105 @@ def test_a_parameter_that_the_mongod_refuses_is_told(
     assert (
         "the mongod refuses setParameter ttlMonitorSleepSecs=-1: Invalid value for parameter" in capsys.readouterr().err
     )
+
+
+@pytest.mark.usefixtures("client")
+def test_parameters_are_those_of_this_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before 6.1 the journal could be off; from 8.0 on another allocator takes tcmallocReleaseRate in bytes a second."""
+
+    def lacks(version: str, allocator: str) -> set[str]:
+        monkeypatch.setattr(FakeClient, "version", version)
+        monkeypatch.setitem(PARAMETERS, "tcmallocReleaseRate", 1.0)
+        monkeypatch.setitem(PARAMETERS, allocator, 1)
+        assert main(["mongodb://h/", "--parameters"]) == 0
+        shown = capsys.readouterr().out
+        monkeypatch.delitem(PARAMETERS, allocator)
+        return {name for name in ("journal_enabled", "release_rate") if catalogue().knob[name].needs not in shown}
+
+    assert lacks("6.0.14", "tcmallocMaxTotalThreadCacheBytes") == set()
+    assert lacks("7.0.5", "tcmallocMaxTotalThreadCacheBytes") == {"journal_enabled"}
+    assert lacks("8.0.4", "tcmallocMaxPerCPUCacheSize") == {"journal_enabled", "release_rate"}
+
+
+def test_a_reload_of_a_file_with_start_parameters_works(client: list[dict[str, Any]], tmp_path: Path) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  logicalSessionRefreshMillis: 9\noperationProfiling:\n  slowOpThresholdMs: 5\n")
+    assert main(["mongodb://h/", "--reload", str(conf)]) == 0
+    assert client[-1] == {"profile": 1, "slowms": 5}
+
+
+def test_a_user_who_may_not_see_the_profiler_reloads_the_rest(
+    client: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(FakeClient, "hides_profile", True)
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  ttlMonitorSleepSecs: 5\n")
+    assert main(["mongodb://h/", "--values"]) == main(["mongodb://h/", "--reload", str(conf)]) == 0
+    assert client[-1] == {"setParameter": 1, "ttlMonitorSleepSecs": 5}
+
+
+@pytest.mark.usefixtures("client")
+@pytest.mark.parametrize(
+    ("url", "login"),
+    [
+        ("mongodb://a%40b@h/?authSource=admin", ("a@b", "p,=w")),
+        ("mongodb://h/", (None, None)),
+        ("mongodb://me:own@h/", (None, None)),
+        ("mongodb://CN%3Dme@h/?authMechanism=MONGODB-X509", (None, None)),
+    ],
+)
+def test_the_password_comes_from_the_environment(
+    url: str, login: tuple[str | None, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONGO_PASSWORD", "p,=w")
+    assert main([url, "--ping"]) == 0
+    assert FakeClient.logins == [(url, *login)]
+
+
+def stock(memory: int, **running: Value) -> dict[str, KnobState]:
+    """As a mongod with all of a machine's memory sets itself up."""
+    gb = 1 << 30
+    own = {"cache_size_gb": max(0.25, (memory / gb - 1) / 2), "thread_cache": min(gb, memory // 8), **running}
+    known, bounds = catalogue(), {"memory": float(memory), "cores": 4.0, "disk": 1e11}
+    knobs = {name: knob_of(name, entry, bounds, must_restart=False) for name, entry in known.knob.items()}
+    return {
+        name: KnobState(
+            knob=knob, running=own.get(name, knob.default), source="default", source_file="", is_curated=True
+        )
+        for name, knob in knobs.items()
+    }
+
+
+@pytest.mark.parametrize("memory", [2 << 30, 4 << 30, 64 << 30])
+def test_the_budget_holds_what_a_mongod_takes_of_itself_and_no_more_beside(memory: int) -> None:
+    gb, facts = 1 << 30, {"clients": 64.0, "memory": float(memory)}
+    model = memory_of(catalogue(), stock(memory), facts, budget_bytes=memory)
+    assert model.total({}) <= memory
+    use = model.use({})
+    assert use["threads"] == min(gb, memory // 8)
+    assert use["operations"] == use["index_builds"] == 0
+    assert model.use({"lookup_cache": 200 << 20})["operations"] == 64 * (100 << 20)
+    assert model.use({"index_build_memory": 1000})["index_builds"] == 800 << 20
+    assert model.total({"thread_cache": memory // 4}) > model.total({})
+    for name in ("sort_memory", "group_memory", "lookup_cache", "hash_agg_memory", "lookup_hash_memory"):
+        assert model.total({name: memory // 8}) > memory, name
+    names = ("cache_size_gb", "thread_cache", "sort_memory")
+    bound = model.constraint(names)
+    assert bound is not None
+    space = Space([model.knobs[name] for name in names], [bound])
+    small = Config({"cache_size_gb": max(0.25, memory / 16 / gb), "thread_cache": 16 << 20, "sort_memory": 100 << 20})
+    assert space.is_feasible(small)
+    assert not space.is_feasible(Config({**small, "sort_memory": memory // 8}))
+
+
+def test_an_allocator_without_thread_caches_takes_nothing_for_them() -> None:
+    facts, memory = {"clients": 64.0, "memory": float(2 << 30)}, 2 << 30
+    absent = {"thread_cache", "lookup_hash_memory"}
+    model = memory_of(catalogue(), stock(memory), facts, budget_bytes=memory, absent=absent)
+    assert "threads" not in model.use({})
+    assert model.use({"sort_memory": 200 << 20})["operations"] == 64 * (100 << 20), "some of its knobs are there"
 
 
 def test_a_wrong_address_is_told(client: list[dict[str, Any]]) -> None:
@@ -340,3 +497,42 @@ def test_the_reload_of_the_catalogue_says_what_goes_back(client: list[dict[str, 
         {"setParameter": 1, "ttlMonitorSleepSecs": 50},
         {"setParameter": 1, RUNTIME: "eviction_dirty_target=10,eviction_trigger=90"},
     ]
+
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.needs("secantus", "pymongo")
+def test_commands_log_in_with_a_password_that_no_command_line_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By SCRAM-SHA-256, at a server that is no mongod; the words of each command are what its process is started with."""
+    require("secantus", "pymongo")
+    with private_mongodb(tmp_path) as port:
+        admin = Mongod(f"mongodb://127.0.0.1:{port}/")
+        admin.run({"createUser": "tuner", "pwd": "p:/w,=@x", "roles": [{"role": "root", "db": "admin"}]})
+        admin.close()
+    monkeypatch.delenv("MONGO_PASSWORD", raising=False)
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("net:\n  port: 1\n")
+    with private_mongodb(tmp_path, "--auth") as port:
+
+        def target(user: str) -> Any:
+            table = {
+                "names": {"server": f"mongodb://{user}@127.0.0.1:{port}/?authSource=admin"},
+                "files": {"conf": str(conf)},
+            }
+            more = {"run": f"{sys.executable} -V", "url": f"mongodb://{user}@127.0.0.1:{port}/"}
+            return plugins.load("targets", "mongodb").from_settings("db", {**table, **more}, state_dir=tmp_path)
+
+        def pinged(user: str) -> Any:
+            reach = target(user)._reach
+            return reach.ask(reach.settings.health)
+
+        asked = pinged("tuner:p%3A%2Fw%2C%3D%40x")
+        assert (asked.exit_code, asked.output) == (0, "")
+        assert not any("p%3A" in word or "p:/w" in word for word in asked.argv)
+        assert pinged("tuner:wrong-one").exit_code == 1
+        assert pinged("tuner").exit_code == 1
+        monkeypatch.setenv("MONGO_PASSWORD", "p:/w,=@x")
+        assert pinged("tuner").exit_code == 0
+        assert target("tuner")._reach.endpoint().password == "p:/w,=@x"

@@ -12,6 +12,8 @@ import pytest
 from tests.systems.program.conftest import cache, folder, made
 from trimtab.errors import TargetError
 from trimtab.systems.store_probe import printed_counters, require_service, store_at
+from trimtab.workload.mongodb_access import mongodb_access
+from trimtab.workload.server.mongodb import mongodb_url
 
 __all__ = ["cache", "folder"]
 
@@ -29,6 +31,25 @@ def test_the_address_of_a_store() -> None:
     assert dict(there.options) == {"folder": "/f", "authSource": "admin", "tls": "true"}
     here = store_at(urlsplit("wiredtiger:/run/kv/engine.sock"), {})
     assert (here.protocol, here.host, here.port, here.database) == ("wiredtiger", "/run/kv/engine.sock", 0, "")
+
+
+@pytest.mark.parametrize(
+    ("address", "source"),
+    [
+        ("mongodb://me:pw@h/shop", "shop"),
+        ("mongodb://me:pw@h/shop%2D2?authMechanism=SCRAM-SHA-256", "shop-2"),
+        ("mongodb://me:pw@h/shop?authSource=admin", "admin"),
+        ("mongodb://me:pw@h/", None),
+        ("mongodb://h/shop", None),
+        ("mongodb://me@h/shop?authMechanism=MONGODB-X509", None),
+    ],
+)
+def test_the_user_of_a_store_is_one_of_the_database_in_its_address(address: str, source: str | None) -> None:
+    there = store_at(urlsplit(address), {}).with_database("trimtab_ycsb_1000")
+    assert there.options.get("authSource") == source
+    if source is not None:
+        assert mongodb_access(there)["settings"] == [["authSource", source]]
+        assert f"authSource={source}" in mongodb_url(there)
 
 
 def test_a_socket_without_a_server_is_not_healthy(tmp_path: Path) -> None:

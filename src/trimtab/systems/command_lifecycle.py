@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_endpoint, is_cql
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
+from trimtab.systems.passwords import URL, Passwords
 from trimtab.systems.pid_file import PidFile, run_of
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
@@ -66,6 +68,7 @@ class AlwaysThere:
         self.host = LocalHost()
         self._words = words
         self.settings = settings
+        self._passwords = Passwords(settings)
         self.folder = Path(settings.folder)
         # What is no path of a file, as cql:KEYSPACE.TABLE, is the same from every folder.
         places = sorted(os.path.realpath(path) if path.is_absolute() else str(path) for path in paths)
@@ -154,7 +157,8 @@ class AlwaysThere:
             return cql_endpoint(url, options)
         parts = urlsplit(url)
         if parts.scheme in STORES:
-            return store_at(parts, options)
+            found = store_at(parts, options)
+            return replace(found, password=self._passwords.of(URL)) if found.user else found
         host, port = parts.hostname or "localhost", parts.port or (443 if parts.scheme == "https" else 80)
         options |= {"url": url, "scheme": parts.scheme}
         return Endpoint(protocol="http", host=host, port=port, user="", database="", options=options)
@@ -260,7 +264,7 @@ class AlwaysThere:
         for word in shlex.split(command):
             more = {"address": addresses[0]}
             argv += addresses if word == "{addresses}" else [filled(word, {**self.names, **more})]
-        result = self.host.run(argv, timeout_s=_READ_S, folder=self.folder)
+        result = self.host.run(argv, timeout_s=_READ_S, folder=self.folder, env=self._passwords.environment(command))
         lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
         if result.exit_code != 0 or not lines:
             raise TargetError(
@@ -281,8 +285,8 @@ class AlwaysThere:
         return printed_counters(self._run(self.settings.counters, timeout_s=_READ_S).stdout)
 
     def no_later_login(self) -> str:
-        """ "": it asks for no password."""
-        return ""
+        """See `ServerReach`."""
+        return self._passwords.only_in()
 
     def log_excerpt(self, n_lines: int) -> str:
         """The last lines of its log since its last start, or what its last command said."""
@@ -304,6 +308,7 @@ class AlwaysThere:
             self.words(command, more),
             timeout_s=limit_s,
             folder=self.folder,
+            env=self._passwords.environment(command),
             user=other.uid if other is not None else None,
             group=other.gid if other is not None else None,
         )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from abc import ABC
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from trimtab.redact import remember
 from trimtab.systems.mount_options import MOUNT
+from trimtab.systems.passwords import URL, public_url, separated
 from trimtab.systems.settings import ServerSettings, full_path
 from trimtab.systems.table_options import TABLE
 
 __all__ = ["CommandSettings"]
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read", "features", "counters")
 
 
@@ -63,6 +67,15 @@ class CommandSettings(ServerSettings, ABC):
     names: dict[str, str] = Field(
         default_factory=dict, description="what {NAME} means in the commands of the catalogue"
     )
+    passwords: dict[str, str] = Field(
+        default_factory=dict,
+        description="of an address in `names`, or of `url`: the environment variable with its password, if the address has none; "
+        "commands that name the address find the password there, and never in their words",
+    )
+    password_files: dict[str, str] = Field(
+        default_factory=dict,
+        description="of the same: a file whose first line is the password, and that only you may read",
+    )
     pid_file: str | None = Field(
         None, description="the file with its process number; needed by start, stop and restart"
     )
@@ -70,6 +83,7 @@ class CommandSettings(ServerSettings, ABC):
         None, description='name of its process ("redis-server"), so that no other one is taken for it'
     )
     folder: str = Field(".", description="the folder in which commands run")
+    _given: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @field_validator(*(name for name in _COMMANDS if name != "restart"))
     @classmethod
@@ -82,6 +96,17 @@ class CommandSettings(ServerSettings, ABC):
             if not words:
                 raise ValueError("is empty; leave it out")
         return value
+
+    @model_validator(mode="after")
+    def _passwords_of_addresses(self) -> Self:
+        for name, variable in self.passwords.items():
+            if name != URL and name not in self.names:
+                raise ValueError(f"passwords names {name!r}, which is neither url nor one of names")
+            if not _VARIABLE.fullmatch(variable):
+                raise ValueError(f"passwords of {name!r} is not the name of an environment variable")
+        if others := self.password_files.keys() - self.passwords.keys():
+            raise ValueError(f"password_files names {min(others)!r}, which passwords does not")
+        return self
 
     @model_validator(mode="after")
     def _one_lifecycle(self) -> Self:
@@ -111,12 +136,49 @@ class CommandSettings(ServerSettings, ABC):
         """Its folder, for want of an address."""
         return f"{self.kind}:{self.folder}"
 
+    @property
+    def server(self) -> str:
+        """Its folder may be that of several."""
+        addresses = {URL: self.url or "", **self.names}
+        return " ".join([super().server, *(public_url(addresses.get(name, "")) for name in sorted(self.passwords))])
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The passwords that stood in the addresses: by their names, or "url"."""
+        return self._given
+
+    def commands(self) -> dict[str, str]:
+        """Those that are given, by their keys."""
+        return {key: command for key in _COMMANDS if (command := getattr(self, key)) is not None}
+
     def check_url(self) -> None:
-        """There is none."""
+        """See `ServerSettings`."""
+        self._bare()
 
     def with_full_paths(self, directory: Path) -> Self:
-        """See `ServerSettings`."""
-        return self.model_copy(update={"files": {name: _full(text, directory) for name, text in self.files.items()}})
+        """See `ServerSettings`; `url` and the addresses of `passwords` are without their passwords from here on."""
+        bare, given = self._bare()
+        files = {name: _full(text, directory) for name, text in self.files.items()}
+        secrets = {name: full_path(text, directory) for name, text in self.password_files.items()}
+        found = self.model_copy(update={**bare, "files": files, "password_files": secrets})
+        found._given = {**self._given, **given}
+        return found
+
+    def _bare(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """`names` and `url` without those passwords, and the passwords."""
+        names, given = dict(self.names), dict[str, str]()
+        for name in self.passwords.keys() & names.keys():
+            names[name], given[name] = separated(names[name], name)
+        url, given[URL] = separated(self.url or "", URL)
+        for password in given.values():
+            remember(password or None)
+        return {"names": names, "url": url or None}, {name: text for name, text in given.items() if text}
+
+    def public(self) -> dict[str, Any]:
+        """The table without passwords, such that it can be read again; texts that are no addresses are kept as they are."""
+        table = super().public()
+        bare = {key: public_url(text) for key, text in table.items() if key in (URL, *_COMMANDS)}
+        return {**table, **bare, "names": {name: public_url(text) for name, text in self.names.items()}}
 
 
 def _full(text: str, directory: Path) -> str:

@@ -16,7 +16,7 @@ from trimtab.systems.channel import Channel
 from trimtab.systems.counters import read_counters
 from trimtab.systems.discovery import found_servers, own_server
 from trimtab.systems.disk import check_disk, low_disk
-from trimtab.systems.doctor import Line, disk_lines, knob_line, recover_line, restart_line
+from trimtab.systems.doctor import Line, disk_lines, knob_line, later_login_notes, recover_line, restart_line
 from trimtab.systems.grants import DEFAULT_ROLE
 from trimtab.systems.knobs import Reading, Sight, knob_states
 from trimtab.systems.lock import ServerLock
@@ -107,8 +107,9 @@ class DatabaseSystem(System[S, R]):
     def _names_of(self, states: Mapping[str, KnobState], context: Context) -> tuple[str, ...]:
         """The knobs of `states` that the settings ask to tune."""
         self._require_changeable(states)
-        reads_only = context.read_share == 1.0
-        return select(self.settings.knobs, states, self.catalog, reads_only=reads_only, skips_absent=self.SKIPS_ABSENT)
+        reads_only, unfelt = context.read_share == 1.0, self._unfelt(context)
+        choice, skips_absent = self.settings.knobs, self.SKIPS_ABSENT
+        return select(choice, states, self.catalog, reads_only=reads_only, skips_absent=skips_absent, unfelt=unfelt)
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...]:
         """What an expert would try here (see `trimtab.systems.plays`)."""
@@ -175,10 +176,6 @@ class DatabaseSystem(System[S, R]):
         lag = Lag(self._reach.connect, self.catalog.lag) if self.catalog.lag is not None else None
         return Watch(self._reach, self._folders, self._watched_bytes(), lag)
 
-    def _watched_bytes(self) -> int | None:
-        """The memory that the server's processes may have; None when unknown."""
-        return self.settings.memory
-
     def grant_sql(self, context: Context, rights: DataRights | None, *, role: str) -> tuple[str, bool]:
         """What an administrator runs once, for the knobs that the settings ask to tune; see `GrantingTarget`.
 
@@ -214,9 +211,4 @@ class DatabaseSystem(System[S, R]):
 
     def notes(self) -> tuple[str, ...]:
         """What to tell before the first change: that `recover` could not log in later, where that is so."""
-        if self._reach.no_later_login() != "url":
-            return ()
-        return (
-            "the password is only in url: after a power cut `trimtab recover` and `rollback` could not log in."
-            f" Put it into {self.PASSWORD_FILE} as well (the dead-man has it, and restores after a kill)",
-        )
+        return later_login_notes(self._reach.no_later_login(), self.PASSWORD_FILE)

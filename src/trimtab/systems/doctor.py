@@ -10,12 +10,26 @@ from trimtab.host import Limits, LocalHost
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Channel
 from trimtab.systems.channel_paths import needs_disk
-from trimtab.units import counted, format_size
+from trimtab.units import counted, format_duration, format_size
 
-__all__ = ["Line", "disk_lines", "knob_line", "memory_lines", "named_disk_lines", "recover_line", "restart_line"]
+__all__ = [
+    "PASSWORD_FILES",
+    "Line",
+    "disk_lines",
+    "knob_line",
+    "later_login_notes",
+    "memory_lines",
+    "named_disk_lines",
+    "recover_line",
+    "restart_line",
+    "warmup_line",
+]
 
 Line = tuple[str, bool, str]
 """(check, is_fine, explanation)."""
+
+PASSWORD_FILES = "a file of password_files"
+"""Where systems that a catalogue describes find a password later."""
 
 _LOW_DISK_BYTES = 2 << 30
 
@@ -34,9 +48,27 @@ def recover_line(where: str, file: str) -> Line:
     return ("recover", True, f"{only}: `trimtab recover` needs it there again after a power cut, or in {file}")
 
 
+def later_login_notes(where: str, file: str) -> tuple[str, ...]:
+    """What to tell before the first change: that `recover` could not log in later, where that is so; see `recover_line`."""
+    if where != "url":
+        return ()
+    return (
+        "the password is only in url: after a power cut `trimtab recover` and `rollback` could not log in."
+        f" Put it into {file} as well (the dead-man has it, and restores after a kill)",
+    )
+
+
 def restart_line(no_restart: str) -> Line:
     """Whether the server can be restarted; `no_restart` says why not."""
     return ("restart", True, f"{no_restart}: such knobs are locked" if no_restart else "possible")
+
+
+def warmup_line(floor_s: float, *, is_compiled: bool) -> Line:
+    """How long a load runs before what it does is measured; `is_compiled`: and until nothing is compiled for it any more."""
+    least = f"{format_duration(floor_s)} of load" if floor_s else ""
+    until = " and until ".join(filter(None, (least, "what the load runs is compiled" if is_compiled else "")))
+    text = f"{until} after each restart, or as long as [measure] warmup_cap"
+    return ("warm-up", True, text if least else f"until {text}")
 
 
 def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[Line]:

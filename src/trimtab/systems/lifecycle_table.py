@@ -19,7 +19,7 @@ class LifecycleTable(BaseModel):
         run, start, stop, restart, pid_file, process: how it is started, and its process; none of them counts where a study file
             has `run`, `start`, `stop`, `restart` or `pid_file`.
         reload, health, read, log_file, features, counters, url: each counts unless a study file has the same key.
-        names: the same, one by one.
+        names, passwords: the same, one by one.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -38,11 +38,12 @@ class LifecycleTable(BaseModel):
     counters: str | None = None
     url: str | None = None
     names: dict[str, str] | None = None
+    passwords: dict[str, str] | None = None
 
     def under(self, table: Mapping[str, Any]) -> dict[str, Any]:
         """A [target.NAME] table with what it does not say itself."""
         usual = self.model_dump(exclude_none=True)
         if any(key in table for key in _RUNS):
             usual = {key: text for key, text in usual.items() if key not in (*_RUNS, "process")}
-        names = {**usual.pop("names", {}), **table.get("names", {})}
-        return {**usual, **table, **({"names": names} if names else {})}
+        merged = {key: {**usual.pop(key, {}), **table.get(key, {})} for key in ("names", "passwords")}
+        return {**usual, **table, **{key: both for key, both in merged.items() if both}}

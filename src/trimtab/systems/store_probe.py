@@ -60,14 +60,20 @@ def _require_listener(path: str) -> None:
 
 def store_at(parts: SplitResult, options: Mapping[str, str]) -> Endpoint:
     """The store of an address: by its socket, or by host and port with user, database and options of the driver."""
+    database = unquote(parts.path.strip("/")) if parts.netloc else ""
+    own = dict(parse_qsl(parts.query))
+    # The load has databases of its own. By MongoDB's manual ("Connection Strings", authSource) a user belongs to the database in
+    # the path where nothing else is said; those of other mechanisms belong to none.
+    if parts.username and database and own.get("authMechanism", "SCRAM").startswith("SCRAM"):
+        own.setdefault("authSource", database)
     return Endpoint(
         protocol=parts.scheme,
         host=parts.hostname or "localhost" if parts.netloc else parts.path,
         port=parts.port or STORES[parts.scheme],
         user=unquote(parts.username or ""),
-        database=parts.path.strip("/") if parts.netloc else "",
+        database=database,
         password=None if parts.password is None else unquote(parts.password),
-        options={**options, **dict(parse_qsl(parts.query))},
+        options={**options, **own},
     )
 
 

@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError
 from trimtab.host import FileLock
 from trimtab.records import Endpoint, Fault
+from trimtab.redact import redact
 from trimtab.space import Config, Knob, RestartClass, Value
 from trimtab.systems.base import Applied, Own, Restarts, Snapshot, Undone, always
 from trimtab.systems.capabilities import Disturbance, Evidence, Vitals
@@ -308,7 +309,7 @@ class System(Catalogued[S, R]):
         """Which server it is, which files are changed, and what restarts it, for people."""
         found = {"server": self.settings.safe_url or str(getattr(self._reach, "folder", self.name))}
         found["files"] = ", ".join(str(path) for path in self._channel.files) or "none: by SQL"
-        found["restart"] = self.settings.restart or (self._reach.no_restart or "its own program")
+        found["restart"] = redact(self.settings.restart or self._reach.no_restart or "its own program")
         return found
 
     def evidence(self) -> Evidence:
@@ -343,7 +344,14 @@ class System(Catalogued[S, R]):
         return self._watch
 
     def _make_watch(self) -> Watch:
-        return Watch(self._reach, self._folders, self.settings.memory)
+        return Watch(self._reach, self._folders, self._watched_bytes())
+
+    def _watched_bytes(self) -> int | None:
+        """The memory that the system's processes may have: the budget of all memory knobs; None when unknown."""
+        try:
+            return self.budget_bytes
+        except TargetError:
+            return None  # on another machine: nothing there is watched either
 
     def _folders(self) -> Iterator[Path]:
         """What the system writes to, where that can be seen."""

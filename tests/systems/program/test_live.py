@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.servers import run_folder, template
 from tests.systems.private import killed
 from tests.systems.program.conftest import made
 from trimtab.errors import ApplyError, RestoreError, TargetError
@@ -154,16 +156,35 @@ public class Pump {
 CONF = "# by hand\nspeed = 20\n"
 
 
+@pytest.fixture(autouse=True)
+def shared(cache: Path) -> Path:
+    """The cache of a test, in which what Trimtab compiles is that of all tests: a compiler takes a second of CPU."""
+    programs = run_folder() / "live-programs"
+    programs.mkdir(exist_ok=True, mode=0o755)
+    cache.mkdir()
+    (cache / "programs").symlink_to(programs)
+    return cache
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "catalog.toml").write_text(CATALOG)
     (tmp_path / "pump.conf").write_text(CONF)
-    (tmp_path / "Pump.java").write_text(PROGRAM)
     return tmp_path
 
 
+def compiled() -> Path:
+    """The folder of the program's classes, made once in a test run."""
+
+    def make(folder: Path) -> None:
+        (folder / "Pump.java").write_text(PROGRAM)
+        subprocess.run(["javac", "-J-XX:TieredStopAtLevel=1", "-d", folder, folder / "Pump.java"], check=True)
+
+    return template("pump", make)
+
+
 def pump(folder: Path, options: str = "", **more: Any) -> ProgramTarget:
-    run = f"java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {options} Pump.java {folder}"
+    run = f"java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC {options} -cp {compiled()} Pump {folder}"
     health = f"grep -qx {{pid}} {folder}/ready"
     more = {"read": f"sed -n s/^{{address}}=//p {folder}/told", **more}
     return made(folder, run=run, health=health, restart_timeout_s=60, **more)
@@ -335,9 +356,10 @@ def test_a_value_that_the_file_has_and_the_program_does_not_use_is_set(folder: P
     assert in_use(running) == before
 
 
-def test_a_java_without_a_compiler_takes_restarts(folder: Path) -> None:
+def test_a_java_without_a_compiler_takes_restarts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_CACHE", str(folder / "own"))
     (folder / "java").write_text(
-        '#!/bin/sh\ncase "$*" in *Pump.java*) exec java "$@" ;; esac\necho no compiler here\nexit 1\n'
+        '#!/bin/sh\ncase "$*" in *Pump*) exec java "$@" ;; esac\necho no compiler here\nexit 1\n'
     )
     (folder / "java").chmod(0o755)
     target = pump(folder, names={"java": str(folder / "java")})

@@ -279,3 +279,15 @@ def test_files_that_were_written_just_before_the_start_were_read(tmp_path: Path)
     assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=child.pid)), [file])
     os.utime(file, (time.time() + 5, time.time() + 5))
     assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=os.getpid())), [file])
+
+
+def test_without_a_memory_budget_the_machines_is_watched(folder: Path) -> None:
+    run = f"{sys.executable} program.py {folder}"
+    target = made(folder, memory=None, run=run, health=f"test -f {folder}/seen", restart_timeout_s=10)
+    target.open()
+    try:
+        vitals = target.vitals()
+        assert vitals.memory_bytes
+        assert vitals.memory_limit_bytes == target.budget_bytes == target.limits.memory_bytes
+    finally:
+        target.close()

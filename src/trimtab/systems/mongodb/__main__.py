@@ -1,7 +1,11 @@
-"""`python -m trimtab.systems.mongodb URL OPTION`: what the catalogue asks of a mongod, one option a question."""
+"""`python -m trimtab.systems.mongodb URL OPTION`: what the catalogue asks of a mongod, one option a question.
+
+The password of the user in the URL comes from MONGO_PASSWORD: everyone can read the words of a command.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +13,9 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.mongodb.client import Mongod
-from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, values_of
+from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, options_of, values_of
 
+_PASSWORD = "MONGO_PASSWORD"
 _USAGE = (
     "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters"
     " | --reload FILE [ADDRESS=VALUE ...]"
@@ -23,7 +28,7 @@ def main(argv: list[str]) -> int:
         print(_USAGE, file=sys.stderr)
         return 2
     try:
-        server = Mongod(argv[0])
+        server = Mongod(argv[0], os.environ.get(_PASSWORD))
         try:
             _answer(server, argv[1], argv[2:])
         finally:
@@ -41,23 +46,33 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
         for name, count in counters_of(server.run({"serverStatus": 1})).items():
             print(f"{count:.17g} {name}")
     elif option == "--parameters":
-        for name in server.run({"getParameter": "*"}):
+        version = str(server.run({"buildInfo": 1}).get("version", ""))
+        for name in [*server.run({"getParameter": "*"}), *options_of(version)]:
             print(f"[{name}]")
     elif option == "--values":
-        print(as_conf(_values(server, server.run({"getParameter": "*"}))), end="")
+        print(as_conf(_values(server, server.run({"getParameter": "*"}), _profile(server))), end="")
     else:
         _reload(server, Path(rest[0]).read_text(encoding="utf-8"), rest[1:])
 
 
 def _reload(server: Mongod, conf: str, back: list[str]) -> None:
-    parameters = server.run({"getParameter": "*"})
+    parameters, profile = server.run({"getParameter": "*"}), _profile(server)
     pairs = {address: value for address, _, value in (text.partition("=") for text in back)}
-    for command in commands_of(conf, _values(server, parameters), pairs, str(parameters.get(RUNTIME, ""))):
+    now, level = _values(server, parameters, profile), int(profile.get("was", -1))
+    for command in commands_of(conf, now, pairs, str(parameters.get(RUNTIME, "")), level=level):
         server.run(command)
 
 
-def _values(server: Mongod, parameters: Mapping[str, Any]) -> dict[str, str]:
-    return values_of(parameters, server.run({"getCmdLineOpts": 1}), server.run({"serverStatus": 1}))
+def _profile(server: Mongod) -> Mapping[str, Any]:
+    """How the profiler is set; {} where this user may not see it."""
+    try:
+        return server.run({"profile": -1})
+    except TargetError:
+        return {}
+
+
+def _values(server: Mongod, parameters: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, str]:
+    return values_of(parameters, server.run({"getCmdLineOpts": 1}), server.run({"serverStatus": 1}), profile)
 
 
 if __name__ == "__main__":

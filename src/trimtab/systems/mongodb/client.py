@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from trimtab.errors import TargetError
+from trimtab.redact import remember
 
 __all__ = ["Mongod"]
 
@@ -15,11 +17,15 @@ _TIMEOUT_MS = 10_000
 class Mongod:
     """A mongod, by its URL.
 
+    Args:
+        url: with a user, and a password if nobody else can see it.
+        password: of that user, where the URL has none.
+
     Raises:
         TargetError: it does not let us in, or the client library is missing.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, password: str | None = None) -> None:
         try:
             import pymongo
             from pymongo.errors import ConfigurationError, PyMongoError
@@ -30,7 +36,11 @@ class Mongod:
         self._error = PyMongoError
         try:
             self._client: Any = pymongo.MongoClient(
-                url, serverSelectionTimeoutMS=_TIMEOUT_MS, connectTimeoutMS=_TIMEOUT_MS, directConnection=True
+                url,
+                serverSelectionTimeoutMS=_TIMEOUT_MS,
+                connectTimeoutMS=_TIMEOUT_MS,
+                directConnection=True,
+                **_login(url, password),
             )
         except (ConfigurationError, ValueError) as error:
             raise TargetError(
@@ -56,3 +66,17 @@ class Mongod:
     def close(self) -> None:
         """Ends the connection."""
         self._client.close()
+
+
+def _login(url: str, password: str | None) -> dict[str, Any]:
+    """What a URL without a password lacks; a user of a certificate has none.
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    parts = urlsplit(url)
+    has_certificate = dict(parse_qsl(parts.query)).get("authMechanism") == "MONGODB-X509"
+    if not password or not parts.username or parts.password or has_certificate:
+        return {}
+    remember(password)
+    return {"username": unquote(parts.username), "password": password}

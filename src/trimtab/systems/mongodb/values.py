@@ -7,13 +7,16 @@ of the storage engine the key of their text, "#", and their names there (see `tr
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
 from trimtab.systems.codec.mongod_conf import MongodConf
 
-__all__ = ["ENGINE", "RUNTIME", "as_conf", "commands_of", "counters_of", "values_of"]
+__all__ = ["ENGINE", "RUNTIME", "as_conf", "commands_of", "counters_of", "options_of", "values_of"]
 
 ENGINE = "storage.wiredTiger.engineConfig.configString#"
 RUNTIME = "wiredTigerEngineRuntimeConfig"
@@ -23,9 +26,16 @@ _PARAMETER = "setParameter."
 _AT_RUN_TIME = {
     "storage.syncPeriodSecs": "syncdelay",
     "storage.journal.commitIntervalMs": "journalCommitInterval",
-    "operationProfiling.slowOpThresholdMs": "slowOpThresholdMs",
 }
 """Keys of the file -> the parameter that changes the same thing in a server that runs."""
+
+_SLOW = "operationProfiling.slowOpThresholdMs"
+"""No parameter: the command `profile` shows and changes it, for the whole server
+(https://www.mongodb.com/docs/manual/reference/command/profile/)."""
+
+_OLD_OPTIONS = {"storage.journal.enabled": (6, 1)}
+"""Keys of the file -> the first version that refuses to start with them
+(https://www.mongodb.com/docs/manual/reference/configuration-file-settings-command-line-options-mapping/)."""
 
 _COUNTED = re.compile(
     r"opcounters\.|metrics\.(document|getLastError|operation|query\.(planCache|sort)|queryExecutor|record|ttl)\.|"
@@ -40,13 +50,33 @@ _COUNTED = re.compile(
 _GB = 1 << 30
 
 
-def values_of(parameters: Mapping[str, Any], options: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
+@cache
+def _at_run_time() -> frozenset[str]:
+    """The addresses of the catalogue that a server takes while it runs. It refuses others, and may show them in another way."""
+    text = (files("trimtab.catalog") / "kinds" / "mongodb.toml").read_text(encoding="utf-8")
+    knobs = tomllib.loads(text)["knob"].values()
+    return frozenset(knob["address"] for knob in knobs if knob.get("restart") != "restart")
+
+
+def options_of(version: str) -> list[str]:
+    """The keys of the file that only some versions have, this one among them; none of a version that is not understood."""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    return [key for key, end in _OLD_OPTIONS.items() if numbers and numbers < end]
+
+
+def values_of(
+    parameters: Mapping[str, Any],
+    options: Mapping[str, Any],
+    status: Mapping[str, Any],
+    profile: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, str]:
     """Every value that a server shows, by address.
 
     Args:
         parameters: the answer to {getParameter: "*"}.
         options: the answer to {getCmdLineOpts: 1}.
         status: the answer to {serverStatus: 1}.
+        profile: the answer to {profile: -1}.
     """
     found = {path: _text(value) for path, value in _leaves(options.get("parsed", {}), "") if _is_plain(value)}
     # What the file says of a parameter counts at the start only.
@@ -54,9 +84,11 @@ def values_of(parameters: Mapping[str, Any], options: Mapping[str, Any], status:
     for path, name in _AT_RUN_TIME.items():
         if name in parameters:
             found[path] = _text(parameters[name])
-    cache = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
-    if cache is not None:
-        found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache) / _GB:.4g}"
+    if "slowms" in profile:
+        found[_SLOW] = _text(profile["slowms"])
+    cache_bytes = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
+    if cache_bytes is not None:
+        found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache_bytes) / _GB:.4g}"
     for text in (str(options.get("parsed", {}).get("storage", {}).get("wiredTiger", {}).get("engineConfig", {})
                      .get("configString", "")), str(parameters.get(RUNTIME, ""))):  # fmt: skip
         # Later settings count; what was set at run time comes last.
@@ -120,31 +152,47 @@ def _lines(tree: Mapping[str, Any], indent: str) -> Iterator[str]:
 
 
 def commands_of(
-    conf: str, now: Mapping[str, str], back: Mapping[str, str] = MappingProxyType({}), at_run_time: str = ""
+    conf: str,
+    now: Mapping[str, str],
+    back: Mapping[str, str] = MappingProxyType({}),
+    at_run_time: str = "",
+    *,
+    level: int = -1,
 ) -> list[dict[str, Any]]:
     """The commands that make a running server use what its file says, where it can without a restart.
 
     Args:
-        conf: text of mongod.conf.
+        conf: text of mongod.conf; of what the catalogue does not know, and of what counts at the start only, nothing is sent.
         now: the values in use.
         back: address -> value of what is to have that again, whatever the file says: no command of a mongod unsets anything.
         at_run_time: the settings of the engine that were set last.
+        level: of the profiler as it is; -1 leaves it too.
 
     Returns:
         One document for each parameter that differs; the settings of the engine go in one, which is a text.
     """
+    known = _at_run_time()
     wanted = {address: located.value for address, located in MongodConf().read(conf).items()}
-    wanted |= back
+    wanted = {address: value for address, value in (wanted | dict(back)).items() if address in known}
     commands: list[dict[str, Any]] = []
     for address, value in wanted.items():
-        name = _AT_RUN_TIME.get(address) or (address.removeprefix(_PARAMETER) if address.startswith(_PARAMETER) else "")
-        if name and now.get(address) != value:
+        if address.startswith(ENGINE) or _is_same(now.get(address), value):
+            continue
+        if address == _SLOW:
+            commands.append({"profile": level, "slowms": _typed(value)})
+        else:
+            name = _AT_RUN_TIME.get(address) or address.removeprefix(_PARAMETER)
             commands.append({"setParameter": 1, name: _typed(value)})
     # The server shows the last text only: one of ours that a later one hides is not among the values in use.
     engine = {a: v for a, v in wanted.items() if a.startswith(ENGINE) and (now.get(a) != v or a in back)}
     if engine:
         commands.append({"setParameter": 1, RUNTIME: _engine_text({**_engine_values(at_run_time), **engine})})
     return commands
+
+
+def _is_same(now: str | None, value: str) -> bool:
+    """As a number, too: the server shows 60.0 as 60."""
+    return now is not None and _typed(now) == _typed(value)
 
 
 def _engine_text(values: Mapping[str, str]) -> str:
