@@ -106,3 +106,17 @@ class Browser:
         """What can be seen, or the whole page, as PNG."""
         data = self.call("Page.captureScreenshot", captureBeyondViewport=is_whole)["data"]
         path.write_bytes(base64.b64decode(data))
+
+    def drawn(self, path: Path) -> dict[str, tuple[float, float]]:
+        """Of a page in a file the plots that are shown: id -> width and height in pixels of its picture."""
+        self.open(path.as_uri())
+        self.wait("document.readyState === 'complete' && document.querySelector('svg')")
+        script = """[...document.querySelectorAll('[id^="plot-"]')].map(
+            each => [each.id, each.querySelector('svg')?.getBoundingClientRect()]).map(
+            ([id, box]) => [id, box?.width ?? 0, box?.height ?? 0])"""
+        return {name: (width, height) for name, width, height in self.value(script)}
+
+    @property
+    def is_within_its_width(self) -> bool:
+        """Whether nothing has to be scrolled to the side."""
+        return bool(self.value("document.documentElement.scrollWidth <= innerWidth"))

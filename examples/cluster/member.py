@@ -4,7 +4,8 @@
 
 The figure is the server's own: milliseconds of work per transaction, counted in pg_stat_database while the balancer goes on
 sending it its share. Servers that differ are compared by runs of the common baseline (layer `machines`). Nothing needs a restart.
-At the end, and when it is interrupted, each server has its own values again; with --apply it keeps a winner that was proven.
+At the end, and when it is interrupted, the three settings are reset (ALTER SYSTEM RESET): the values of postgresql.conf apply
+again, and what was set by ALTER SYSTEM before is lost. With --apply a server keeps a winner that was proven.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def connected(dsn: str) -> psycopg.Connection[Any]:
 
 
 def set_values(dsn: str, config: dict[str, Any] | None) -> None:
-    """Sets the values for the whole server (None: as it was), and waits until new sessions have them."""
+    """Sets the values for the whole server (None: those of postgresql.conf), and waits until new sessions have them."""
     with connected(dsn) as connection:
         for name in ("work_mem", "random_page_cost", "jit_above_cost"):
             to = f"SET {name} = '{config[name]}'" if config else f"RESET {name}"

@@ -145,11 +145,37 @@ def test_recover_with_nothing_to_do(run: Run) -> None:
     assert (ran.code, ran.out) == (0, "nothing to recover\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("recover --check --leave x", "--check and --leave exclude each other"),
+        ("recover --show --retry x", "--show and --retry exclude each other"),
+        ("bench study.toml --find-rate p99<=20ms --runs 5", "--find-rate and --runs exclude each other"),
+        (
+            "exec --server http://127.0.0.1:1 --history x.db --int level=1:9 -- gzip -{level}",
+            "--server and --history exclude each other",
+        ),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(run: Run, study: FakeStudy, line: str, message: str) -> None:
+    ran = run(*line.split())
+    assert (ran.code, ran.out, ran.err) == (2, "", f"error: {message}\nhint: give one of them\n")
+    assert study.workload.seeds == []
+
+
 @pytest.mark.slow
 def test_history_lists_studies(run: Run, tuned: FakeStudy) -> None:
     assert "\nfake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]
     assert row["status"] == "proven"
+
+
+@pytest.mark.slow
+def test_a_study_that_has_ended_is_shown_and_said_to_have_ended(run: Run, tuned: FakeStudy) -> None:
+    n_runs = len(tuned.workload.seeds)
+    ran = run("tune", "study.toml", "--budget", "900 trials")
+    assert (ran.code, len(tuned.workload.seeds)) == (0, n_runs)
+    assert "study fake has ended before: this is its result; --again begins a new one" in ran.err
 
 
 def test_doctor_says_what_is_fine(run: Run, study: FakeStudy) -> None:
@@ -173,6 +199,17 @@ def test_doctor_notes_a_baseline_that_breaks_a_constraint(run: Run, study: FakeS
     found = json.loads(run("doctor", "study.toml", "--json").out)
     assert found["is_fine"] is True
     assert {row["check"]: row["verdict"] for row in found["checks"]}["running config"] == "note"
+
+
+def test_doctor_notes_a_password_that_a_later_command_would_not_have(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A study runs all the same."""
+    found = ("recover", False, "the password is only in url: ...")
+    monkeypatch.setattr(study.target, "doctor", lambda: (("server", True, "a fake"), found))
+    ran = run("doctor", "study.toml")
+    assert ran.code == 0
+    assert "note  recover: the password is only in url" in ran.out
 
 
 def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.flow.test_parallel import trial_of
 from tests.flow.test_passes import task
-from trimtab.flow import Ask, Budget, Study
+from trimtab.flow import Ask, Budget, SearchOptions, Study
 from trimtab.flow.tuning import tuning
 from trimtab.records import Role
 
@@ -19,7 +19,7 @@ COST_S = 5.0
 @pytest.mark.parametrize("n", [1, 4])
 def test_several_clients_make_several_times_the_trials_of_one(n: int) -> None:
     """Each is free when its trial has ended, and takes the next one at once."""
-    chosen = task(budget=Budget(seconds=300.0))
+    chosen = task(budget=Budget(seconds=300.0), search=SearchOptions(searcher="random", patience=40))
     study, rng, under_way, passed_s = Study(chosen, tuning(chosen)), np.random.default_rng(1), list[Ask](), 0.0
     while not study.is_over:
         while len(under_way) < n and (asks := study.next(1)):

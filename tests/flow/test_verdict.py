@@ -81,6 +81,11 @@ def test_the_result(outcome: Outcome, result: str) -> None:
     assert make_verdict(TASK, scorer(), outcome).result == result
 
 
+@pytest.mark.parametrize(("n_baselines", "noise"), [(0, None), (1, None), (2, 0.03)])
+def test_noise_is_known_from_two_baselines_on(n_baselines: int, noise: float | None) -> None:
+    assert make_verdict(TASK, scorer(n_baselines=n_baselines), Outcome(is_interrupted=True)).noise_floor == noise
+
+
 def test_one_changed_knob_is_worth_what_the_proof_gained() -> None:
     line = make_verdict(TASK, scorer(), won("a", a="undecided")).worth["a"]
     assert (line.verdict, line.without_pairs, line.alone_pairs) == ("proven", 2, 2)

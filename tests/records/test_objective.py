@@ -50,8 +50,28 @@ def test_loss_of_what_cannot_be_compared_is_nan(value: float) -> None:
 
 def test_constraints_are_read_with_their_units() -> None:
     objective = Objective.parse("p99 where throughput >= 2000 and latency_mean <= 0.5 s")
-    assert [str(c) for c in objective.constraints] == ["throughput >= 2000", "latency_mean <= 500"]
+    assert [str(c) for c in objective.constraints] == ["throughput >= 2000/s", "latency_mean <= 500 ms"]
     assert Objective.parse(str(objective)) == objective
+
+
+@pytest.mark.parametrize("bound", ["1000000", "12345678.5", "0.00001", "20"])
+def test_a_constraint_is_written_as_it_is_read(bound: str) -> None:
+    objective = Objective.parse(f"p99 where throughput >= {bound}")
+    assert str(objective) == f"latency_p99 where throughput >= {bound}/s"
+    assert Objective.parse(str(objective)) == objective
+
+
+@pytest.mark.parametrize(("constraint", "metric", "unit"), [
+    ("throughput >= 2000 ms", "throughput", "ms"), ("throughput >= 2 s", "throughput", "s"),
+    ("p99 <= 20/s", "latency_p99", "/s"),
+])  # fmt: skip
+def test_the_unit_of_another_metric_is_refused(constraint: str, metric: str, unit: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Objective.parse(f"p95 where {constraint}")
+    assert caught.value.message == (
+        f"constraint={constraint!r} in objective='p95 where {constraint}': {metric} has no unit {unit!r}"
+    )
+    assert caught.value.hint == "throughput is per second (2000/s), latencies are times (20 ms or 0.5 s)"
 
 
 def test_excess_is_relative_and_zero_when_met() -> None:
@@ -75,3 +95,11 @@ def test_unreadable_constraint_shows_how_to_write_one() -> None:
         caught.value.message == "cannot read constraint='throughput > fast' in objective='p99 where throughput > fast'"
     )
     assert caught.value.hint == "write it as in: p99 where throughput >= 2000 and latency_mean <= 5 ms"
+
+
+def test_what_was_not_seen_meets_no_constraint() -> None:
+    """NaN, as the latency of a window in which nothing ended."""
+    objective = Objective.parse("throughput where p99 <= 20 ms and throughput >= 10")
+    assert objective.excess(_measurement(2000, math.nan)) == math.inf
+    assert objective.excess(_measurement(math.nan, 10)) == math.inf
+    assert objective.excess(_measurement(2000, 10)) == 0.0

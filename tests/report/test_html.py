@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.browser import Browser
 from tests.report.conftest import BASELINE, Study, record, trial
 from trimtab.errors import UsageError
 from trimtab.records import QueryClass, Role
@@ -181,13 +181,13 @@ def test_a_path_that_cannot_be_written_is_named(better: Study, tmp_path: Path) -
 @pytest.mark.needs("chromium")
 def test_a_browser_draws_every_plot(better: Study, tmp_path: Path) -> None:
     write_html(*better, tmp_path / "report.html")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    command += [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000", "--dump-dom"]
-    done = subprocess.run(
-        [*command, f"file://{tmp_path / 'report.html'}"], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert "<script" not in done.stdout
-    assert re.findall(r'id="plot-(\w+)"><svg', done.stdout) == ["pairs", "drift", "progress", "latency"]
+    with Browser(tmp_path) as page:
+        plots = page.drawn(tmp_path / "report.html")
+        assert list(plots) == [f"plot-{name}" for name in ("pairs", "drift", "progress", "latency")]
+        assert all(width > 300 and height > 100 for width, height in plots.values())
+        assert page.is_within_its_width
+        assert page.value("document.scripts.length") == 0
+        assert not page.errors
 
 
 def test_classes_that_the_server_tunes_itself(better: Study) -> None:

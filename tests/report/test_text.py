@@ -260,6 +260,13 @@ def test_latency_objectives_name_their_metric(better: Study) -> None:
     assert "is 1.82 times as fast as yours by 95th percentile of latency (95 % interval 1.61 to 2.05)" in text
 
 
+@pytest.mark.parametrize(("objective", "named"), [("score", "score"), ("cost", "cost")])
+def test_what_a_program_reports_need_not_be_a_speed(better: Study, objective: str, named: str) -> None:
+    study, trials = better
+    text = headline(replace(study, objective=objective), trials, None)
+    assert f"is 1.82 times as good as yours by the {named} that it reports (95 % interval 1.61 to 2.05)" in text
+
+
 def test_an_opened_safety_class_is_repeated_loudly(better: Study) -> None:
     _, trials = better
     verdict = better_verdict(trials)

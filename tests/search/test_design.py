@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trimtab.records import KnobPrior, Play, Prior, Status
@@ -46,6 +48,20 @@ def test_what_was_found_before_the_design_is_not_thrown_away() -> None:
         kept.append(10 - len(found.difference(config)))
         searcher.tell(trial(config, number, -0.2))
     assert 3 <= np.mean(kept) <= 7
+
+
+def test_a_search_after_another_one_has_a_shorter_design() -> None:
+    """Of the five configs of the design for ten knobs, three of an earlier search leave two, which go on from the best so far."""
+    space = grid(10)
+    for n_before, n_left in ((0, 5), (3, 2), (5, 0), (40, 0)):
+        searcher = AutoSearcher(replace(problem(space, budget=60), n_before=n_before))
+        searcher.tell(trial(space.default(), 0, 0.0))
+        made = []
+        while (config := searcher.design.next(searcher.ledger)) is not None:
+            made.append(config)
+            searcher.tell(trial(config, len(made), 0.0))
+        assert len(made) == n_left
+        assert all(len(searcher.filler.difference(config)) < 8 for config in made if n_before)
 
 
 def test_after_advice_that_failed_the_design_lies_around_the_baseline() -> None:

@@ -151,6 +151,16 @@ def test_converges_when_nothing_is_to_be_gained() -> None:
     assert searcher.is_converged
 
 
+def test_converges_when_nothing_new_is_left() -> None:
+    searcher = GaussianProcessSearcher(problem(grid(1, 20)))
+    for value in range(21):
+        searcher.tell(trial(searcher.space.repair(searcher.filler.replace({"a": value})), value, -0.1 * value))
+    for _ in range(10):
+        assert not searcher.is_converged
+        searcher.ask()
+    assert searcher.is_converged
+
+
 def test_many_configs_are_capped() -> None:
     space = grid(3, 1000)
     searcher = GaussianProcessSearcher(problem(space, cap=30, candidates=50))

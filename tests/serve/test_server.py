@@ -18,14 +18,28 @@ from typing import Any
 import pytest
 
 from tests import needs
+from tests.browser import Browser
 from tests.commands import start_trimtab
 from tests.serve.asking import TOKEN
-from tests.serve.browser import Browser
+from tests.servers import template
 from trimtab.client import Server, ServerError, choice, integer
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 CLIENT = Path(__file__).parents[2] / "clients" / "c"
+
+
+def client_programs() -> Path:
+    """The folder of the C client and its examples, made once in a test run by the command that the tutorial names."""
+
+    def make(folder: Path) -> None:
+        words = ["make", "-s", "-C", str(CLIENT), f"OUT={folder / 'build'}"]
+        made = subprocess.run(words, check=True, capture_output=True, timeout=600)
+        assert made.stderr == b""
+
+    return template("c-client", make) / "build"
+
+
 KNOBS = [integer("x", 0, 20, default=2), choice("mode", ["slow", "fast"])]
 
 
@@ -208,14 +222,7 @@ def test_a_c_client_tunes_a_postgresql(tmp_path: Path, serving: Serving) -> None
     """As in seed 000: fetch, ALTER SYSTEM, run, report; a layer keeps memory within its budget; the server is reset."""
     from tests.servers.postgresql import programs, started
 
-    out = tmp_path / "build"
-    made = subprocess.run(
-        ["make", "-s", "-C", str(CLIENT), f"OUT={out}", str(out / "postgresql")],
-        check=True,
-        capture_output=True,
-        timeout=600,
-    )
-    assert made.stderr == b""
+    out = client_programs()
     sizes = subprocess.run(["size", "-t", out / "libtrimtab.a"], capture_output=True, text=True, check=True).stdout
     assert int(sizes.splitlines()[-1].split()[0]) <= 60_000, "bytes of code of its own"
     with started() as server:

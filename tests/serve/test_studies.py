@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from tests.browser import Browser
 from tests.commands import start_trimtab
 from tests.serve.asking import TOKEN
-from tests.serve.browser import Browser
 from tests.serve.test_server import Serving
 from tests.servers.postgresql import started
 from trimtab.client import Server

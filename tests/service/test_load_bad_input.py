@@ -137,7 +137,7 @@ def test_a_percentile_that_the_server_does_not_count_is_refused_before_anything_
     ran = place.run(command, "study.toml")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        "error: objective='throughput where latency_p99 <= 20': this workload cannot measure latency_p99 on this server\n"
+        "error: objective='throughput where latency_p99 <= 20 ms': this workload cannot measure latency_p99 on this server\n"
         "hint: it measures throughput and latency_mean there\n"
     )
     assert settings() == before

@@ -129,7 +129,8 @@ def test_the_budget_in_seconds_holds_in_every_phase(
     ablated = [t for t in trials if t.role is Role.ABLATION]
     assert sum(sum(t.cost_s.values()) for t in ablated) <= 0.25 * int(budget[:-1]) + 14
     assert record.verdict.result == "better"
-    if record.verdict.ablation.end == "budget":
+    if budget == "70s":
+        assert record.verdict.ablation.end == "budget"
         assert any("budget" in line.reason for line in record.verdict.worth.values())
 
 

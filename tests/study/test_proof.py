@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.fakes import FakeStudy
 from tests.study.test_invalid_runs import BusyAtTimes
 from trimtab.errors import UsageError
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
+from trimtab.flow.start import start_searcher
 from trimtab.records import MetricConstraint, Objective, Play, Role, Status, Trial
 from trimtab.report import report_text
 from trimtab.space import Value
@@ -113,7 +115,7 @@ class TestARunOfTheBaseline:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("equal_costs")
-def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy) -> None:
+def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one setting brought is gone when its proof begins, and nothing else that was measured helps."""
 
     def speed(values: Mapping[str, Value]) -> float:
@@ -127,10 +129,19 @@ def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy) -> None:
     fake.text = fake.text.replace(
         '"12 trials"', '"900s"\nseed = 4'
     )  # in which nothing of what helps then is found before
+    n_before: list[int] = []
+
+    def started(*arguments: Any, **options: Any) -> Any:
+        n_before.append(options["n_before"])
+        return start_searcher(*arguments, **options)
+
+    monkeypatch.setattr("trimtab.flow.tuning.start_searcher", started)
     record, trials = fake.tune()
     assert any("the time that it left is searched in" in text for text in fake.listener.phases)
     first_proof = next(i for i, trial in enumerate(trials) if trial.role is Role.PROOF_CANDIDATE)
     assert any(trial.role is Role.SEARCH for trial in trials[first_proof:])
+    searched = {trial.config for trial in trials[:first_proof] if trial.role is Role.SEARCH}
+    assert n_before[:2] == [0, len(searched)], "the second search knows that the first one has looked around"
     assert record.verdict.result == "better"
     assert "cache" in record.verdict.config
     assert record.verdict.gain is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, require_one_of, state_option, study_file_argument
 from trimtab.units import format_figure
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+
+_RUNS = 3
+"""Measurements, unless it is said how many."""
 
 _SECTION = re.compile(r"\[.*\]")
 _TARGET = re.compile(r"# \[target\.([^\]]+)\]")
@@ -79,7 +82,7 @@ _LIMITS = {
     help="File with NAME = VALUE lines, such as the fragment that `tune` writes for a database.",
 )
 @click.option(
-    "--runs", metavar="N", default=3, show_default=True, type=click.IntRange(1, 100), help="Number of measurements."
+    "--runs", metavar="N", show_default=str(_RUNS), type=click.IntRange(1, 100), help="Number of measurements."
 )
 @click.option(
     "--find-rate",
@@ -94,7 +97,7 @@ def command(
     as_json: bool,
     pairs: tuple[str, ...],
     config_file: Path | None,
-    runs: int,
+    runs: int | None,
     slo_text: str | None,
     verbose: bool,
 ) -> int:
@@ -102,10 +105,11 @@ def command(
     from trimtab.report import BenchProgress
     from trimtab.study import load_study_file
 
+    require_one_of({"--find-rate": slo_text is not None, "--runs": runs})
     file, settings = load_study_file(study_file), _settings(pairs, config_file)
     with BenchProgress(every_second=verbose) as progress:
         if slo_text is None:
-            show = _measured(file, state_dir, settings, runs, progress, as_json)
+            show = _measured(file, state_dir, settings, runs or _RUNS, progress, as_json)
         else:
             show = _rate_found(file, state_dir, settings, slo_text, progress, as_json)
     show()  # after the live table is gone

@@ -28,8 +28,8 @@ __all__ = ["command"]
 def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, role: str) -> int:
     """Check access, rights and restarts, and show what is locked and why. Changes nothing.
 
-    Exit code 1: something would prevent a study. A running config that breaks a constraint is only noted: it is measured
-    anyway.
+    Exit code 1: something prevents a study, or what it asks for. A running config that breaks a constraint is only noted:
+    it is measured anyway.
     """
     from trimtab.study import checks_of, load_study_file, open_stage
 

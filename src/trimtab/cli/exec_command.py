@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, say, state_option
+from trimtab.cli.options import history_option, json_option, print_json, require_one_of, say, state_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ _REPORT_S = 60.0
     default="25 trials",
     show_default=True,
     metavar="TIME|TRIALS",
-    help="Of the search; the proof comes on top.",
+    help='Trials of the search (the proof comes on top), or a time such as "10m" that includes the proof.',
 )
 @click.option("--searcher", default="", metavar="NAME", help="Short name of a searcher; default: auto.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", default=1, show_default=True, help="Seed of the search.")
@@ -99,6 +99,7 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     from trimtab.session.program import Program
     from trimtab.units import parse_duration
 
+    require_one_of({"--server": options["server"], "--history": history_url})
     body = _body(words, options)
     program = Program(command=words, measure=options["measure"], timeout_s=parse_duration(options["timeout"]))
     program.check([knob["name"] for knob in body["knobs"]])

@@ -14,7 +14,7 @@ COMMANDS: dict[str, str] = {
     "demo": "tune a private PostgreSQL for some minutes, to see how it works",
     "init": "write a commented study file for a server found here",
     "doctor": "check access, rights and restarts; changes nothing",
-    "knobs": "list all settings: running value, useful range, restart and safety class",
+    "knobs": "list the settings: running value, useful range, restart and safety class",
     "advise": "suggest a config by rules of thumb, without measuring",
     "bench": "measure one config and the noise of this machine",
     "profile": "turn a live server's statements into a workload",

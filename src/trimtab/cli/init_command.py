@@ -22,13 +22,13 @@ _WORKLOADS = ("tpch", "ycsb", "pgbench", "oltp", "sql")
 @click.option(
     "--target",
     metavar="KIND",
-    help="Kind of target; see `trimtab plugins`. Default: a server found here, or PostgreSQL.",
+    help="postgresql, mysql or mariadb; for other kinds copy a file from examples/. Default: a server found here, or PostgreSQL.",
 )
 @click.option("--embedded", is_flag=True, help="Use an embedded server even if a server is running here.")
 @click.option(
     "--workload",
     type=click.Choice(_WORKLOADS),
-    help="The load; default: tpch on PostgreSQL, ycsb elsewhere.",
+    help="The load; default: tpch on PostgreSQL (pgbench without the extra tpch), ycsb elsewhere.",
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option

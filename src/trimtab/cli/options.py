@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ __all__ = [
     "history_option",
     "json_option",
     "print_json",
+    "require_one_of",
     "say",
     "state_option",
     "study_file_argument",
@@ -92,6 +93,19 @@ def print_json(data: dict[str, Any]) -> None:
     from trimtab.jsonable import strict
 
     click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False))
+
+
+def require_one_of(given: Mapping[str, object]) -> None:
+    """Raises UsageError where more than one of these options that exclude each other was given: none is ignored silently.
+
+    Args:
+        given: option, as it is written -> its value; false when it was not given.
+    """
+    said = [option for option, value in given.items() if value]
+    if len(said) > 1:
+        from trimtab.errors import UsageError
+
+        raise UsageError(f"{said[0]} and {said[1]} exclude each other", hint="give one of them")
 
 
 def toml_text(value: Any) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option, tell_news
+from trimtab.cli.options import json_option, print_json, require_one_of, state_option, tell_news
 
 if TYPE_CHECKING:
     from trimtab.trial import Entry
@@ -43,6 +43,9 @@ def command(
     state_dir: Path, as_json: bool, check: bool, show: bool, retry: str, leave: str, extract: Path | None
 ) -> int:
     """Restore every server that a killed or crashed Trimtab may have left changed. Safe to repeat."""
+    require_one_of(
+        {"--check": check, "--show": show, "--retry": retry, "--leave": leave, "--extract": extract is not None}
+    )
     if check:
         return _check(state_dir, as_json)
     if show:

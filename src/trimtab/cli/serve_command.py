@@ -34,7 +34,7 @@ __all__ = ["command"]
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="Folder of study files that the dashboard may start.",
 )
-@click.option("--sync", is_flag=True, help="Answer a report only when the disk has it, and not up to 1 s before.")
+@click.option("--sync", is_flag=True, help="Answer each report only after it is on disk; default: up to 1 s earlier.")
 @click.option("--no-token", is_flag=True, help="Ask for no token: whoever reaches the port may do everything.")
 @click.option("--insecure", is_flag=True, help="Serve other machines without a token or without TLS.")
 def command(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trimtab.measure import PairedSequence, anytime_interval
-from trimtab.records import MetricConstraint, Objective
+from trimtab.records import MetricConstraint
 from trimtab.units import format_figure
 
 __all__ = ["Bounded"]
@@ -61,9 +61,9 @@ class Bounded:
     @property
     def text(self) -> str:
         """The constraint, with the means before and after."""
-        unit = Objective(self._constraint.metric).unit.replace("ms", " ms")
+        unit = self._constraint.unit
         before, after = (format_figure(_mean(values), 3) for values in (self._before, self._after))
-        return f"{self._constraint}{unit}: {before}{unit} before, {after}{unit} after"
+        return f"{self._constraint}: {before}{unit} before, {after}{unit} after"
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -57,7 +57,7 @@ class Slo:
         for bound in bounds:
             if bound.metric == "throughput" or bound.at_least or bound.bound <= 0:
                 raise UsageError(f"the SLO {text!r} does not bound a latency from above", hint=_HINT)
-        return cls(" and ".join(f"{bound} ms" for bound in bounds), bounds)
+        return cls(" and ".join(map(str, bounds)), bounds)
 
     def broken_by(self, measurement: Measurement) -> str:
         """What breaks it in `measurement`; "" when it is kept. Point estimates count."""

@@ -20,11 +20,16 @@ __all__ = ["asked", "start_searcher"]
 
 
 def start_searcher(
-    task: Task, budget_trials: int | None, settled: Settled | None = None, log: WarmLog | None = None
+    task: Task,
+    budget_trials: int | None,
+    settled: Settled | None = None,
+    log: WarmLog | None = None,
+    *,
+    n_before: int = 0,
 ) -> GuardedSearcher | PruningSearcher | PassesSearcher:
     """The searcher that the task names: from what was settled, over few knobs first, or over one part of them after the other.
 
-    `log` is told what becomes of past studies.
+    `log` is told what becomes of past studies; `n_before` configs were measured by an earlier search.
 
     Raises:
         UsageError: unknown searcher or option, or passes over knobs of one kind.
@@ -42,6 +47,7 @@ def start_searcher(
         context=task.context,
         seed=task.seed,
         budget_trials=budget_trials,
+        n_before=n_before,
         restarts=task.restarts,
         options=task.search.options,
     )

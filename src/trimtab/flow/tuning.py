@@ -23,7 +23,7 @@ from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
-from trimtab.records import Status, Verdict
+from trimtab.records import Role, Status, Verdict
 from trimtab.search import Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
@@ -103,11 +103,11 @@ def _goes_on(task: Task, scorer: Scorer, ended: Ended, settled: Settled) -> bool
 def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_expected: int | None) -> Steps[Ended]:
     """The search, from what was settled, of so many trials to be expected; why it ended."""
     log, warm = WarmLog(), settled.warm or WarmStart()
-    searcher = start_searcher(task, n_expected, settled, log)
 
     def renewed() -> Searcher:
-        return start_searcher(task, n_expected, settled, log)
+        return start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer))
 
+    searcher = start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer))
     scorer.say("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
@@ -119,6 +119,11 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
         outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None
         outcome.warm_start = settled.warm.summary(log) if settled.warm is not None else None
     return ended
+
+
+def _n_searched(scorer: Scorer) -> int:
+    """Configs that searches of this study have measured so far: one that begins again needs no spread of first ones."""
+    return len({trial.config for trial in scorer.trials if trial.role is Role.SEARCH})
 
 
 def _best_config(task: Task, scorer: Scorer) -> Config | None:

@@ -64,7 +64,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
         metric=task.objective.metric,
         objective=str(task.objective),
         unit=task.objective.unit,
-        noise_floor=scorer.noise_sd,
+        noise_floor=scorer.noise_sd if len(scorer.track) >= 2 else None,
         stop_reason=outcome.stop_reason,
         drift=_drift(scorer),
         unlocked=_unlocked(task),

@@ -43,6 +43,12 @@ def _metric(name: str, text: str) -> str:
     return metric
 
 
+def _unit(metric: str) -> str:
+    if metric in FIGURES:
+        return ""
+    return "/s" if metric == "throughput" else "ms"
+
+
 def metric_of(measurement: Measurement, metric: str) -> Interval:
     """The interval of `metric` in `measurement`: throughput in operations per second, latencies in milliseconds, a figure in
     its own unit.
@@ -76,8 +82,10 @@ class MetricConstraint:
     bound: float
 
     def excess(self, measurement: Measurement) -> float:
-        """How far the constraint is missed, relative to the bound; 0 when it is met. Uses the point estimate."""
+        """How far the constraint is missed, relative to the bound; 0 when it is met, inf for NaN. Uses the point estimate."""
         value = self.value(measurement)
+        if math.isnan(value):
+            return math.inf
         gap = self.bound - value if self.at_least else value - self.bound
         return max(0.0, gap / abs(self.bound)) if self.bound else max(0.0, gap)
 
@@ -89,8 +97,15 @@ class MetricConstraint:
         """Whether it holds for a value of its metric; never for NaN."""
         return value >= self.bound if self.at_least else value <= self.bound
 
+    @property
+    def unit(self) -> str:
+        """Behind a value of its metric: "/s", " ms" or nothing."""
+        return _unit(self.metric).replace("ms", " ms")
+
     def __str__(self) -> str:
-        return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}"
+        """As `Objective.parse` reads it: without an exponent."""
+        bound = f"{self.bound:.9f}".rstrip("0").rstrip(".")
+        return f"{self.metric} {'>=' if self.at_least else '<='} {bound}{self.unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,8 @@ class Objective:
         """Reads `"throughput"`, `"latency_p95"` or `"p99 where throughput >= 2000 and latency_mean <= 5 ms"`.
 
         Raises:
-            UsageError: an unknown metric, or a constraint that is not `metric >= number` or `metric <= number`.
+            UsageError: an unknown metric, or a constraint that is not `metric >= number` or `metric <= number`, or whose unit
+                is another metric's.
         """
         head, _, tail = text.partition(" where ")
         constraints = []
@@ -122,8 +138,13 @@ class Objective:
                     hint="write it as in: p99 where throughput >= 2000 and latency_mean <= 5 ms",
                 )
             name, sign, number, unit = match.groups()
-            factor = 1000.0 if unit == "s" else 1.0
-            constraints.append(MetricConstraint(_metric(name, text), sign == ">=", float(number) * factor))
+            metric, factor = _metric(name, text), 1000.0 if unit == "s" else 1.0
+            if unit and unit.replace("ms", "s") != _unit(metric).replace("ms", "s"):
+                raise UsageError(
+                    f"constraint={part.strip()!r} in objective={text!r}: {metric} has no unit {unit!r}",
+                    hint="throughput is per second (2000/s), latencies are times (20 ms or 0.5 s)",
+                )
+            constraints.append(MetricConstraint(metric, sign == ">=", float(number) * factor))
         return cls(_metric(head.strip(), text), tuple(constraints))
 
     @property
@@ -134,9 +155,7 @@ class Objective:
     @property
     def unit(self) -> str:
         """Unit of the metric as printed; "" for a figure."""
-        if self.metric in FIGURES:
-            return ""
-        return "/s" if self.metric == "throughput" else "ms"
+        return _unit(self.metric)
 
     def value(self, measurement: Measurement) -> Interval:
         """The interval of the metric in `measurement`."""

@@ -91,6 +91,11 @@ class Context:
     read_share: float = 1.0
     features: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def has_lasting_sessions(self) -> bool:
+        """Whether the sessions are an application's own and outlive trials: what a session takes when it begins, it keeps."""
+        return self.features.get("lasting_sessions", 0.0) > 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:

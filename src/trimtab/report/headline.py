@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from trimtab.records import Objective, Status, Trial, Verdict
+from trimtab.records import FIGURES, Objective, Status, Trial, Verdict
 from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
 from trimtab.report.words import counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
@@ -27,7 +27,16 @@ _METRIC_NAMES = {
 
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
-    """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
+    """One sentence; a gain is claimed only for a proven winner, and always with its interval.
+
+    What a program reports of itself need not be a speed: there a config is "times as good".
+    """
+    said = _said(study, trials, best)
+    is_speed = Objective.parse(study.objective).metric not in FIGURES
+    return said if is_speed else said.replace("times as fast", "times as good")
+
+
+def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
     result = study.verdict.result
     if study.verdict.cycle is not None and result != "interrupted":
         return cycle_headline(study.verdict)

@@ -91,7 +91,7 @@ class AutoSearcher(BayesianSearcher):
         n = options["initial"] or n_first(self.space.n_dims, self.problem.budget_trials)
         design = InteriorDesign(
             self.space, n, self.problem.seed, self.filler, self.belief,
-            step=temper.step, share=temper.share,
+            n_before=self.problem.n_before, step=temper.step, share=temper.share,
         )  # fmt: skip
         members = self._members()
         return design, [members[name] for name in temper.turns]

@@ -83,6 +83,7 @@ class InteriorDesign:
 
     Args:
         space, n, seed: n configs.
+        n_before: so many of them are left out, the first, because an earlier search has measured others.
         home: the baseline.
         belief: plays and places that every second config takes some of, or None; the others are free of what may be a wrong
             prior.
@@ -93,7 +94,7 @@ class InteriorDesign:
 
     def __init__(
         self, space: Space, n: int, seed: int, home: Config, belief: Belief | None, *,
-        reach: float = 0.85, step: float = 1.0, share: float = 1.0,
+        n_before: int = 0, reach: float = 0.85, step: float = 1.0, share: float = 1.0,
     ) -> None:  # fmt: skip
         self._space, self._seed, self._home, self._belief = space, seed, home, belief
         self._reach, self._step = reach, step
@@ -104,7 +105,7 @@ class InteriorDesign:
         )
         self._rows: list[Array] = list(cube)
         self._asked: list[Config] = []
-        self._n_made = 0
+        self._n_before = self._n_made = n_before
 
     def next(self, ledger: Ledger) -> Config | None:
         """As `Design.next`."""
@@ -122,7 +123,7 @@ class InteriorDesign:
     @property
     def _is_going_on(self) -> bool:
         """Whether the next config starts from the best so far."""
-        return len(self._asked) >= _FREE
+        return self._n_before + len(self._asked) >= _FREE
 
     def _centre(self, ledger: Ledger) -> Evidence | None:
         """The config to start from; None while none has worked."""

@@ -151,7 +151,8 @@ class BayesianSearcher(SearcherBase):
         worth = scored(member.model, self.ledger, member.terms, rng, member.gain)
         points = member.optimise(self.ledger, member.model, worth, member.region, rng)
         config = self._first_new(self.space.decode_many(points[:_TRIED])) if len(points) else None
-        if config is None:
+        if config is None:  # nothing new is left where it looks: that promises nothing
+            member.n_small += 1
             return self._random_new(rng)
         gain = expected_gain(member.model, self.space.features([config]))
         member.n_small = member.n_small + 1 if gain < self.options["marginal"] else 0

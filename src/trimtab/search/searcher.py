@@ -40,6 +40,7 @@ class SearchProblem:
         context: the workload.
         seed: the only source of randomness.
         budget_trials: how many trials are to be expected; None when unknown.
+        n_before: configs that an earlier search of this study has measured: so much less needs to be spread out at first.
         restarts: those that cost much more than others; searchers without a model ignore it.
         options: the searcher's own options from the study file's [search] table.
     """
@@ -53,6 +54,7 @@ class SearchProblem:
     context: Context | None = None
     seed: int = 0
     budget_trials: int | None = None
+    n_before: int = 0
     restarts: Sequence[RestartCost] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 

@@ -10,7 +10,7 @@ from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyRecord, find_study, read_space
 from trimtab.importance import DESIGNS, Consensus, Ranker, RankProblem, rank_knobs
-from trimtab.records import Trial
+from trimtab.records import Objective, Trial
 from trimtab.space import Space
 
 __all__ = ["CONSENSUS", "Ranked", "design_name", "find_ranked", "make_rankers", "rank_study"]
@@ -130,7 +130,7 @@ def _require_same_task(record: StudyRecord, other: StudyRecord, space: Space) ->
     different = [
         (what, mine, its)
         for what, mine, its in (
-            ("objective", record.objective, other.objective),
+            ("objective", *(str(Objective.parse(each.objective)) for each in (record, other))),
             ("workload", record.context.workload, other.context.workload),
         )
         if mine != its

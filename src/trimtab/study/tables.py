@@ -27,8 +27,10 @@ class StudyTable(_Table):
 
     name: str = Field(description="name of the study; letters, digits, '.', '_' and '-'")
     objective: str = Field("throughput", description="throughput, latency_mean, latency_p50, latency_p95 or latency_p99; "
-                           "with constraints: 'p99 where throughput >= 2000'")  # fmt: skip
-    budget: str = Field("30m", description='a duration ("5m", "1h30m") or a number of trials ("40 trials")')
+                           "with constraints: 'p99 where throughput >= 2000/s'")  # fmt: skip
+    budget: str = Field("30m", description='a duration ("5m", "1h30m"), with everything except the preparation of the data; or a '
+                        'number of trials of the search ("40 trials"), to which baselines, repeats, removal of settings and '
+                        'proof are added')  # fmt: skip
     seed: int = Field(1, ge=0, lt=2**32, description="random seed of the search and of the load's parameters")
     history: str | None = Field(None, description="file or postgresql:// URL of the history; default: STATE/history.db")
     keep_query_text: bool = Field(
@@ -87,7 +89,7 @@ class ProofTable(_Table):
 
 
 class GuardTable(_Table):
-    """Limits that stop a trial early; 0 turns a guard off."""
+    """Limits that stop a trial early; 0 turns a guard off, unless a line says otherwise."""
 
     latency_factor: float = Field(
         2.0, ge=0, description="stop a trial whose p99 is certainly this many times the baseline's"
@@ -101,7 +103,8 @@ class GuardTable(_Table):
     disk: float = Field(0.85, ge=0, le=1, description="used share of the server's volumes; of a volume that is fuller before a "
                         "trial, half of the free space may be used")  # fmt: skip
     disk_growth: str = Field(
-        "0", description="how much the used space of a volume may grow in one trial; 0: half of what was free"
+        "0",
+        description="how much the used space of a volume may grow in one trial; 0: half of what was free (off with disk = 0)",
     )
     lag: str = Field("10s", description="how much further a standby may fall behind during a trial")
     regression_budget: str = Field("0", description="user time that slow and failed trials may cost in total (clients x "

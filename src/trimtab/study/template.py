@@ -15,7 +15,7 @@ _HEAD = """\
 
 [study]
 name = "{study}"
-objective = "throughput"        # or latency_mean, latency_p95, latency_p99, or "p99 where throughput >= 2000"
+objective = "throughput"        # or latency_mean, latency_p95, latency_p99, or "p99 where throughput >= 2000/s"
 budget = "{budget}"                  # time ("1h30m") or "40 trials"
 seed = 1
 
@@ -24,7 +24,7 @@ kind = "{kind}"
 """
 
 _TAIL = """\
-knobs = "performance"           # a set (see `trimtab knobs`), or a list of names
+knobs = "performance"           # a set (the page of each target lists them), or names
 # unlock = ["durability"]       # unlocks a class of dangerous knobs; the report lists it
 
 {workload}

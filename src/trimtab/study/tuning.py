@@ -84,6 +84,9 @@ def tune(
             )
         if found is not None and found.status in ("proven", "no_improvement"):
             on_accept()
+            (say or listener.phase)(
+                f"study {found.name} has ended before: this is its result; --again begins a new one"
+            )
             return found, history.trials(found.id)
         with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
             require_metrics(stage)
