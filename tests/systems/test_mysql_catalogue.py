@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +19,11 @@ from trimtab.systems.memory import MemoryModel
 from trimtab.systems.mysql.catalogue import CATALOG, Facts, curated_for
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.grant import beyond_rights, grant_text
+from trimtab.systems.mysql.pool import MEMORY_FACTS
 from trimtab.systems.mysql.settings import read_settings
 from trimtab.systems.mysql.values import is_same, option_text, sql_literal
 from trimtab.systems.mysql.variables import from_mariadb, from_mysql
+from trimtab.systems.overlay import Bounds
 from trimtab.systems.rules import advised, check_memory, check_rules, constraints, memory_of
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import parse_server_catalog
@@ -38,10 +41,12 @@ def states(*, may_set: bool = True, no_restart: str = "", mapped: bool = False, 
     return _states(MARIADB_ROWS, facts, settings, no_restart)
 
 
-def mysql_states() -> dict[str, KnobState]:
+def mysql_states(bounds: Bounds = BOUNDS, **running: int) -> dict[str, KnobState]:
+    """Of a server as installed, but for `running`."""
     settings = read_settings("db", {"url": "mysql://root@localhost/"})
-    variables = from_mysql(MYSQL_ROWS, curated_for(MYSQL))
-    return knob_states(Facts(MYSQL, True, False).sight(variables), CATALOG, BOUNDS, settings, "")
+    rows = [(name, running.get(str(name), value), *rest) for name, value, *rest in MYSQL_ROWS]
+    variables = from_mysql(rows, curated_for(MYSQL))
+    return knob_states(Facts(MYSQL, True, False).sight(variables), CATALOG, bounds, settings, "")
 
 
 def _states(rows: Any, facts: Facts, settings: ServerSettings, no_restart: str = "") -> dict[str, KnobState]:
@@ -49,7 +54,7 @@ def _states(rows: Any, facts: Facts, settings: ServerSettings, no_restart: str =
 
 
 def _memory(found: dict[str, KnobState], clients: int = 8) -> MemoryModel:
-    return memory_of(CATALOG, found, {"clients": float(clients)}, budget_bytes=1 << 30)
+    return memory_of(CATALOG, found, {**MEMORY_FACTS, "clients": float(clients)}, budget_bytes=1 << 30)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +263,9 @@ def test_the_memory_budget_counts_every_client() -> None:
     assert one["innodb_buffer_pool_size"] == pytest.approx(134217728 * 1.05)
     assert one["temporary tables"] == 16 << 20
     names = ("innodb_buffer_pool_size", "sort_buffer_size", "innodb_io_capacity")
-    limits = [_memory(found).constraint(names), *constraints(CATALOG, names, found, {})]
+    budget = _memory(found).constraint(names)
+    assert budget is not None
+    limits = [budget, *constraints(CATALOG, names, found, {})]
     space = Space([found[name].knob for name in names], limits)
     assert [limit.name for limit in limits] == ["memory budget", "innodb_io_capacity <= innodb_io_capacity_max"]
     base = {"innodb_buffer_pool_size": 128 << 20, "sort_buffer_size": 1 << 20, "innodb_io_capacity": 200}
@@ -310,11 +317,91 @@ def test_orders_and_memory_are_checked_before_anything() -> None:
     found = states()
     with pytest.raises(ApplyError, match="innodb_io_capacity=5000 is above innodb_io_capacity_max=2000"):
         check_rules(CATALOG, Config({"innodb_io_capacity": 5000}), found, {})
-    with pytest.raises(ApplyError, match="innodb_log_buffer_size=33554432 is above innodb_log_file_size=4194304"):
-        check_rules(CATALOG, Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20}), found, {})
+    logs = Config({"innodb_log_buffer_size": 32 << 20, "innodb_log_file_size": 4 << 20})
+    with pytest.raises(
+        ApplyError, match="innodb_log_buffer_size <= innodb_log_file_size does not hold with .*=32MB, .*=4MB"
+    ):
+        check_rules(CATALOG, logs, found, {}, product="mariadb")
     with pytest.raises(ApplyError, match="a single client at work would take memory="):
         check_memory(Config({"innodb_buffer_pool_size": 2 << 30}), _memory(found, 1))
     check_memory(Config({"innodb_io_capacity": 300}), replace(_memory(found, 1), budget_bytes=1 << 20))
+
+
+def test_what_binds_the_log_buffer_of_mariadb_does_not_bind_that_of_mysql() -> None:
+    """MySQL 8.4 as installed has 64 MiB, beside a size of log files that it does not use."""
+    found, name = mysql_states(innodb_log_buffer_size=64 << 20), "innodb_log_buffer_size"
+    assert found["innodb_log_file_size"].running == 48 << 20
+    assert list(constraints(CATALOG, (name,), found, {}, product="mysql")) == []
+    check_rules(CATALOG, Config({name: 128 << 20}), found, {}, product="mysql")
+    (of_mariadb,) = constraints(CATALOG, (name,), states(), {}, product="mariadb")
+    assert of_mariadb.label == "innodb_log_buffer_size <= innodb_log_file_size"
+
+
+def test_a_small_buffer_pool_of_mysql_has_one_part_and_one_page_cleaner() -> None:
+    names = ("innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_page_cleaners")
+    found = mysql_states({**BOUNDS, "memory": float(8 << 30)})
+    knobs = [replace(found[name].knob, default=found[name].running) for name in names]
+    rules = tuple(constraints(CATALOG, names, found, {}, product="mysql"))
+    space = Space(knobs, rules)
+    small, large, made = (
+        Config(dict(zip(names, values, strict=True)))
+        for values in ((1016 << 20, 8, 4), (1 << 30, 8, 4), (1016 << 20, 1, 1))
+    )
+    assert space.canonical(small) == made
+    assert space.canonical(large) == large
+    assert space.is_feasible(large)
+    assert not space.is_feasible(large.replace({"innodb_buffer_pool_instances": 2}))
+    check_rules(CATALOG, large, found, {}, product="mysql")
+    with pytest.raises(ApplyError, match="innodb_page_cleaners <= innodb_buffer_pool_instances does not hold"):
+        check_rules(CATALOG, large.replace({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
+
+
+def test_page_cleaners_that_are_not_tuned_bind_nothing() -> None:
+    """The server lowers them by itself."""
+    found = mysql_states(innodb_buffer_pool_size=2 << 30, innodb_buffer_pool_instances=8, innodb_page_cleaners=4)
+    assert list(constraints(CATALOG, ("innodb_buffer_pool_instances",), found, {}, product="mysql")) == []
+    check_rules(CATALOG, Config({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "parts"), [(1 << 30, 8, 1), (8 << 30, 2, 1), (8 << 30, 8, 4), (64 << 30, 64, 8)]
+)
+def test_as_many_page_cleaners_as_parts_are_advised(memory: int, cores: int, parts: int) -> None:
+    found = mysql_states({**BOUNDS, "memory": float(memory)})
+    facts = {
+        **BOUNDS,
+        **MEMORY_FACTS,
+        "memory": float(memory),
+        "cores": float(cores),
+        "clients": 8.0,
+        "ssd": 1.0,
+        "hdd": 0.0,
+    }
+    config = advised(CATALOG, found, facts, memory_of(CATALOG, found, facts, budget_bytes=memory))
+    assert config["innodb_page_cleaners"] == config["innodb_buffer_pool_instances"] == parts
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "taken"),
+    [
+        (128 << 20, 1, 128 << 20),
+        (136 << 20, 1, 256 << 20),
+        (4608 << 20, 16, 6 << 30),
+        (4608 << 20, 1, 4608 << 20),
+        (6 << 30, 16, 6 << 30),
+    ],
+)
+def test_the_memory_of_a_buffer_pool_is_what_the_server_makes_of_it(size: int, parts: int, taken: int) -> None:
+    """The first two, and 2176 MiB in 16 parts that become 4 GiB, were seen on a server 8.0.31."""
+    model = _memory(mysql_states())
+    config = Config({"innodb_buffer_pool_size": size, "innodb_buffer_pool_instances": parts})
+    assert model.use(config)["innodb_buffer_pool_size"] == pytest.approx(taken * 1.05)
+    limit = replace(model, budget_bytes=math.ceil(model.total({}))).constraint(tuple(config))
+    assert limit is not None
+    space = Space(
+        [model.knobs[name] for name in config], [limit], also_legal={name: (value,) for name, value in config.items()}
+    )
+    assert space.is_feasible(config) is (taken == 128 << 20)
 
 
 def test_values_are_written_and_compared_as_the_server_does() -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from tests.needs import require
 from trimtab.errors import ForeignChangeError
+from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.pending import starts_so
-from trimtab.systems.mysql.set_global import is_resized
+from trimtab.workload.observe import ObserveWorkload
 
 pytestmark = [pytest.mark.service]
 
@@ -135,22 +137,37 @@ def test_what_was_set_after_that_restart_stays(target: MysqlTarget, monkeypatch:
         _set_global(target, "max_connections", usual)
 
 
-TEXT, CODE = "innodb_buffer_pool_resize_status", "innodb_buffer_pool_resize_status_code"
+def test_what_a_session_keeps_is_what_the_server_says(target: MysqlTarget) -> None:
+    with target._reach.connect() as session:
+        rows = session.rows("SELECT LOWER(variable_name), variable_scope FROM information_schema.system_variables")
+    told = {name for name, scope in rows if scope == "SESSION"}
+    curated = {name: knob for name, knob in CATALOG.known(product="mariadb").items() if name in dict(rows)}
+    assert {name for name, knob in curated.items() if knob.per_session} == told & set(curated)
 
 
-@pytest.mark.parametrize(
-    ("status", "is_done"),
-    [
-        ({}, True),
-        ({TEXT: "Size did not change (old size = new size = 1342177280. Nothing to do.", CODE: "0"}, True),
-        ({TEXT: "Withdrawing blocks to be shrunken.", CODE: "3"}, False),
-        ({TEXT: "Resizing buffer pool failed.", CODE: "7"}, True),
-        ({TEXT: "Completed resizing buffer pool at 261122  2:20:01."}, True),
-        ({TEXT: "Resizing also other hash tables."}, False),
-    ],
-)
-def test_the_end_of_a_resize_is_known(status: dict[str, str], is_done: bool) -> None:
-    assert is_resized(status) is is_done
+OBSERVED = ObserveWorkload.from_settings({"kind": "observe"}).context
+OWN = Context("suite", clients=8, read_share=0.5)
+
+
+def _choosing(target: MysqlTarget, monkeypatch: pytest.MonkeyPatch, *knobs: str) -> None:
+    monkeypatch.setattr(target, "settings", target.settings.model_copy(update={"knobs": knobs}))
+
+
+def test_under_an_applications_sessions_sets_leave_out_what_these_would_not_take(
+    target: MysqlTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _choosing(target, monkeypatch, "performance", "mrr_buffer_size")
+    assert {"sort_buffer_size", "join_cache_level", "innodb_io_capacity"} <= set(target.selection(OWN))
+    assert target.notes() == ()
+    chosen = target.selection(OBSERVED)
+    assert "innodb_io_capacity" in chosen
+    assert [name for name in chosen if CATALOG.knob[name].per_session] == ["mrr_buffer_size"]
+    left_out, named = target.notes()
+    assert left_out.startswith("left out, because connections that are open keep the value that they began with: ")
+    assert {"sort_buffer_size", "join_cache_level"} <= set(left_out.rpartition(": ")[2].split(", "))
+    assert named.endswith(" keep them, after the undo too: mrr_buffer_size")
+    target.selection(OWN)
+    assert target.notes() == ()
 
 
 @pytest.mark.parametrize(

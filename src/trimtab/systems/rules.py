@@ -7,7 +7,7 @@ of `Bounds`, `clients`, and what a kind of system adds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -43,12 +43,18 @@ def _constraint(text: str, name: str, names: Sequence[str], states: States, fact
     return Constraint(text, name=name, constants=numbers)
 
 
-def memory_of(catalogue: Catalogue, states: States, facts: Facts, *, budget_bytes: int) -> MemoryModel:
-    """What the settings take of the memory, with the knobs at their running values."""
+def memory_of(
+    catalogue: Catalogue, states: States, facts: Facts, *, budget_bytes: int, absent: Collection[str] = ()
+) -> MemoryModel:
+    """What the settings take of the memory, with the knobs at their running values.
+
+    A consumer all of whose knobs are `absent` in the system here takes nothing.
+    """
     terms = {
         consumer: text
         for consumer, text in catalogue.memory.items()
         if all(name in states or name in facts for name in _spoken_of(text))
+        and not (absent and (knobs := set(_spoken_of(text)) & states.keys()) and knobs <= set(absent))
     }
     constants = {n: facts[n] for text in terms.values() for n in _spoken_of(text) if n not in states}
     return memory_model(
@@ -68,14 +74,16 @@ def constraints(
         is_off = high in states and high not in names and states[high].running in states[high].knob.special
         found = None if is_off else _constraint(f"{low} <= {high}", f"{low} <= {high}", names, states, facts)
         yield from (found,) if found is not None else ()
-    for rule in _rules(catalogue, product):
+    for rule in _rules(catalogue, product, names):
         found = None if rule.says else _constraint(rule.text, rule.name or rule.text, names, states, facts)
         if found is not None and (rule.use == "both" or _is_met(found, {}, states)):
             yield found
 
 
-def _rules(catalogue: Catalogue, product: str) -> Iterator[Rule]:
-    return (rule for rule in catalogue.constraint if rule.only in ("", product))
+def _rules(catalogue: Catalogue, product: str, names: Collection[str]) -> Iterator[Rule]:
+    """Those of that product that bind one of `names`."""
+    own = (rule for rule in catalogue.constraint if rule.only in ("", product))
+    return (rule for rule in own if not rule.binds or rule.binds in names)
 
 
 def _is_met(constraint: Constraint, config: Mapping[str, Value], states: States) -> bool:
@@ -83,14 +91,14 @@ def _is_met(constraint: Constraint, config: Mapping[str, Value], states: States)
     return constraint.is_met({**values, **config}, {name: states[name].knob for name in values})
 
 
-def check_rules(catalogue: Catalogue, config: Config, states: States, facts: Facts) -> None:
-    """That a config breaks no order, and no rule that the running one does not break.
+def check_rules(catalogue: Catalogue, config: Config, states: States, facts: Facts, *, product: str = "") -> None:
+    """That a config breaks no order, and no rule of the product that the running one does not break.
 
     Raises:
         ApplyError: it does; the message names the knobs with their values.
     """
     _check_orders(catalogue, config, states)
-    for rule in _rules(catalogue, ""):
+    for rule in _rules(catalogue, product, config):
         label = rule.name or rule.text
         found = _constraint(rule.text, label, tuple(config), states, facts) if rule.use == "both" else None
         if found is not None:

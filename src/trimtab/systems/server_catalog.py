@@ -34,6 +34,7 @@ class ServerKnob(OverlayKnob):
         restart_until: up to that version it needs a restart.
         only: the product that has it, or has it with this meaning; "" for all.
         needs: what a server must have for the knob to matter ("jit").
+        per_session: whether a session takes its value when it begins, and keeps it.
     """
 
     since: int = Field(0, ge=0)
@@ -41,6 +42,7 @@ class ServerKnob(OverlayKnob):
     restart_until: int = 0
     only: Literal["", "mariadb", "mysql"] = ""
     needs: Literal["", "jit"] = ""
+    per_session: bool = False
 
     @model_validator(mode="after")
     def _check_versions(self) -> ServerKnob:

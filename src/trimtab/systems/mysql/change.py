@@ -24,6 +24,7 @@ from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.set_global import Catalogue, set_dynamic
 from trimtab.systems.mysql.undo import GROUP, HEADS, Undo
 from trimtab.systems.mysql.values import is_same, option_text
+from trimtab.systems.mysql.variables import POOL, told_live_range, waits
 from trimtab.systems.picture import STOPPED
 from trimtab.systems.server_change import ServerChange
 
@@ -39,6 +40,7 @@ class OptionFile(Undo):
         reach: the way to the server.
         read: reads its variables.
         ours: those that are curated for it.
+        resize_s: what its buffer pool is given to take another size.
 
     Attributes:
         left_digest: of the option file, as our last change left it; "" when there is none, or it was undone.
@@ -53,8 +55,9 @@ class OptionFile(Undo):
         reach: Reach,
         read: Callable[[Session], dict[str, Reading]],
         ours: Callable[[Session], frozenset[str]],
+        resize_s: float,
     ) -> None:
-        super().__init__(reach, read)
+        super().__init__(reach, read, resize_s)
         self._ours = ours
         self.left_digest = ""
         self.left_values: Mapping[str, Value] | None = None
@@ -80,7 +83,8 @@ class OptionFile(Undo):
         require_settled(session, self._reach, variables, ours, can_restart=can_restart)
         values = {name: variable.value for name, variable in variables.items() if name in ours}
         self.left_digest, self.left_values = "", values
-        return values, {"redo_files": redo_files(self._reach)}
+        live = {"pool_live_range": told_live_range(variables[POOL])} if POOL in variables else {}
+        return values, {"redo_files": redo_files(self._reach), **live}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
@@ -159,14 +163,17 @@ class _Change(ServerChange[Reach]):
         ours = self._wanted.keys() if first is None else {*self._config, *first}
         with self._reach.connect() as session:
             wanted = {name: value for name, value in self._wanted.items() if name in ours}
-            set_dynamic(session, self._catalogue.variables(session), wanted)
+            now = self._catalogue.variables(session)
+            set_dynamic(session, now, wanted, resize_s=self._channel._resize_s)
             self._now = self._catalogue.variables(session)
         if first is not None and self.must_restart():
             _require_values(self._now, self._base.values, {}, ours)  # a restart would lose it
 
     def must_restart(self) -> bool:
         return any(
-            variable.is_late and name in self._wanted and not is_same(variable.value, self._wanted[name])
+            name in self._wanted
+            and waits(variable, self._wanted[name])
+            and not is_same(variable.value, self._wanted[name])
             for name, variable in self._now.items()
         )
 

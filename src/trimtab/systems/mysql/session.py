@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -20,8 +21,7 @@ __all__ = ["Session", "connect", "password_of", "uptime_s"]
 
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
-"""Longest wait for an answer; resizing a large buffer pool takes a while."""
-
+"""Longest wait for an answer, where nothing else is said."""
 
 _LOST = (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST_EXTENDED, 0)
 
@@ -37,6 +37,16 @@ class Session(session.Session):
         """What it goes over, to see who is at its other end; not to be read from."""
         found: socket.socket = self._connection._sock  # type: ignore[attr-defined]
         return found
+
+    @contextmanager
+    def patient(self, answer_s: float) -> Iterator[None]:
+        """Within it an answer may take at least so long."""
+        before = self._connection._read_timeout  # type: ignore[attr-defined]
+        self._connection._read_timeout = max(before, answer_s)  # type: ignore[attr-defined]
+        try:
+            yield
+        finally:
+            self._connection._read_timeout = before  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Ends it; idempotent."""

@@ -5,24 +5,35 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from trimtab.errors import ApplyError, TargetError
 from trimtab.space import Value
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.values import is_same, option_text, sql_literal
+from trimtab.systems.mysql.variables import POOL, waits
 from trimtab.systems.session import StatementError
 
-__all__ = ["Catalogue", "is_resized", "set_dynamic"]
+__all__ = ["Catalogue", "Resize", "resize_of", "set_dynamic"]
 
 _POOL = "pool-of-threads"
 """Without it the pool's own variables are not ours: SET GLOBAL thread_pool_size makes MariaDB 10.11 set it to 0."""
 
+_STATUS = "innodb_buffer_pool_resize_status"
+
 _ROUNDS = 3
 """Times that SET GLOBAL is tried: a server may clamp one variable by another that is set only after it."""
 
-_RESIZE_S = 60.0
 _POLL_S = 0.02
+
+
+class Resize(Enum):
+    """How far the server is with its buffer pool."""
+
+    BUSY = "under way"
+    DONE = "done"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +52,22 @@ class Catalogue:
         return found
 
 
-def set_dynamic(session: Session, now: Mapping[str, Reading], wanted: Mapping[str, Value]) -> None:
-    """SET GLOBAL for what differs.
+def set_dynamic(session: Session, now: Mapping[str, Reading], wanted: Mapping[str, Value], *, resize_s: float) -> None:
+    """SET GLOBAL for what differs and need not wait for a restart; the buffer pool is given `resize_s` to take its size.
 
     Raises:
-        ApplyError: the server refuses a value.
+        ApplyError: the server refuses a value, or does not get there.
     """
     for _ in range(_ROUNDS):
-        late = [n for n, v in now.items() if not v.is_late and n in wanted and not is_same(v.value, wanted[n])]
+        differing = (n for n, v in now.items() if n in wanted and not is_same(v.value, wanted[n]))
+        late = [name for name in differing if not waits(now[name], wanted[name])]
         if not late:
             return
         for name in late:
-            _set(session, name, wanted[name])
+            if name == POOL:
+                _resize(session, wanted[name], resize_s)
+            else:
+                _set(session, name, wanted[name])
         now = {name: _refreshed(session, now[name]) for name in late}
 
 
@@ -67,35 +82,59 @@ def _set(session: Session, name: str, value: Value) -> None:
         raise ApplyError(
             f"the server refuses {name}={option_text(value)}: {error.message}", hint="see `trimtab knobs` for ranges"
         ) from error
-    if name == "innodb_buffer_pool_size":
-        _await_resize(session)
 
 
-def _await_resize(session: Session) -> None:
-    """MySQL resizes the buffer pool in the background; the variable shows the new size at once or at its end.
+def _resize(session: Session, value: Value, resize_s: float) -> None:
+    """SET GLOBAL for the buffer pool, and its end: MySQL, and MariaDB before 10.11.12, 11.4.6 and 11.8.2, resize it in the
+    background, where the variable shows the new size at once or at the end; later ones answer when it is done.
+
+    Raises:
+        ApplyError: the server refuses the size, could not make it, or has not made it in time.
+    """
+    with session.patient(resize_s):
+        _await_resize(session, resize_s)  # one that an earlier change has begun: a second is refused meanwhile
+        _set(session, POOL, value)
+        state, text = _await_resize(session, resize_s)
+    if state is not Resize.DONE:
+        what = "could not resize its buffer pool" if state is Resize.FAILED else "is still resizing its buffer pool"
+        after = f" after restart_timeout_s={resize_s:g}" if state is Resize.BUSY else ""
+        raise ApplyError(
+            f"the server {what} to {option_text(value)} bytes{after}: {text}",
+            hint="see the server's error log; a higher restart_timeout_s gives it longer, and long transactions hold it up",
+        )
+
+
+def _await_resize(session: Session, resize_s: float) -> tuple[Resize, str]:
+    """How it stands once no resizing is under way, or at the deadline, and the server's words for it.
 
     The thread that does it needs a moment to start: only two looks in a row that find it idle say that it has ended.
     """
-    until, n_idle = time.monotonic() + _RESIZE_S, 0
-    while time.monotonic() < until:
+    until, n_idle = time.monotonic() + resize_s, 0
+    while True:
         rows = session.rows("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status%'")
-        n_idle = n_idle + 1 if is_resized({str(row[0]).lower(): str(row[1]) for row in rows}) else 0
-        if n_idle == 2 or not rows:
-            return
+        status = {str(row[0]).lower(): str(row[1]) for row in rows}
+        state = resize_of(status)
+        n_idle = n_idle + 1 if state is not Resize.BUSY else 0
+        if n_idle == 2 or not rows or time.monotonic() > until:
+            return state, status.get(_STATUS, "")
         time.sleep(_POLL_S)
 
 
-def is_resized(status: Mapping[str, str]) -> bool:
-    """Whether no resizing of the buffer pool is under way, by its status variables in lower case.
+def resize_of(status: Mapping[str, str]) -> Resize:
+    """How far the resizing of the buffer pool is, by its status variables in lower case.
 
     MySQL has a code from 8.0.31 on (0: idle, 7: failed), before that a text only (its manual, "Configuring InnoDB Buffer
-    Pool Size").
+    Pool Size"). What the text says is requested has not begun, whatever the last one came to.
     """
-    code = status.get("innodb_buffer_pool_resize_status_code")
+    text, code = status.get(_STATUS, "").lower(), status.get(f"{_STATUS}_code")
+    if text.startswith("requested"):
+        return Resize.BUSY
     if code is not None:
-        return code in ("0", "7")
-    text = status.get("innodb_buffer_pool_resize_status", "").lower()
-    return not text or any(word in text for word in ("complet", "not started", "failed", "did not change"))
+        return {"0": Resize.DONE, "7": Resize.FAILED}.get(code, Resize.BUSY)
+    if "failed" in text:
+        return Resize.FAILED
+    is_done = not text or any(word in text for word in ("complet", "not started", "did not change"))
+    return Resize.DONE if is_done else Resize.BUSY
 
 
 def _refreshed(session: Session, variable: Reading) -> Reading:

@@ -45,6 +45,11 @@ class Settings(DatabaseSettings):
     )
     restart: str | None = Field(None, description='command that restarts it, such as "systemctl restart mariadb"')
     log_file: str | None = Field(None, description="the server's error log, for the log lines shown after a failure")
+    restart_timeout_s: float = Field(
+        120.0,
+        gt=0,
+        description="seconds that the restart command and the start may take, and a resize of the buffer pool",
+    )
     immediate_stop: bool | None = Field(
         None,
         description="whether to kill a server that does not stop within a minute (it recovers at the next start); "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from trimtab.errors import TargetError
-from trimtab.records import DataRights
+from trimtab.records import Context, DataRights
 from trimtab.space import Config
 from trimtab.systems.base import KnobState
 from trimtab.systems.database import DatabaseSystem
@@ -17,6 +19,7 @@ from trimtab.systems.mysql.change import OptionFile
 from trimtab.systems.mysql.embedded import EmbeddedReach
 from trimtab.systems.mysql.flavour import Flavour, read_flavour
 from trimtab.systems.mysql.foreign import take_picture
+from trimtab.systems.mysql.pool import MEMORY_FACTS, with_live_range
 from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
@@ -28,6 +31,10 @@ from trimtab.systems.picture import Picture
 from trimtab.systems.ways import Ways
 
 __all__ = ["MysqlTarget"]
+
+
+_LEFT_OUT = "left out, because connections that are open keep the value that they began with: {}"
+_NAMED = "only connections that begin later take these, and those of a pool keep them, after the undo too: {}"
 
 
 class MysqlTarget(DatabaseSystem[Settings, Reach]):
@@ -42,6 +49,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
 
     kind = "mysql"
     _flavour: Flavour | None = None
+    _sessions: tuple[str, ...] = ()
     catalog = CATALOG
     PASSWORD_FILE = "~/.my.cnf"
     FRAGMENT_HEAD = ("[mysqld]",)
@@ -49,7 +57,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     WAYS = Ways(embedded=EmbeddedReach, local=LocalReach, connection=ConnectionReach, files="include_file")
 
     def _make_channel(self) -> OptionFile:
-        return OptionFile(self._reach, self._variables, self._ours)
+        return OptionFile(self._reach, self._variables, self._ours, self.settings.restart_timeout_s)
 
     @classmethod
     def has_program(cls, which: str) -> bool:
@@ -83,8 +91,35 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
             )
         return variables, facts
 
+    def _states_of(self, readings: Mapping[str, Reading], facts: Any) -> Mapping[str, KnobState]:
+        can_restart = self.settings.allow_restart and not self._reach.no_restart
+        return with_live_range(super()._states_of(readings, facts), readings, can_restart=can_restart)
+
+    def _memory_facts(self) -> Mapping[str, float]:
+        return MEMORY_FACTS
+
     def _ours(self, session: Session) -> frozenset[str]:
         return frozenset(curated_for(self._flavour_of(session)))
+
+    def selection(self, context: Context) -> tuple[str, ...]:
+        """See `Catalogued`; of sets, under an application's own sessions, without what these would not take (see `notes`)."""
+        names = super().selection(context)
+        if not context.has_lasting_sessions:
+            self._sessions = ()
+            return names
+        left_out = [n for n in super().selection(replace(context, features={})) if n not in names]
+        named = [name for name in names if CATALOG.knob[name].per_session]
+        texts = ((_LEFT_OUT, left_out), (_NAMED, named))
+        self._sessions = tuple(text.format(", ".join(each)) for text, each in texts if each)
+        return names
+
+    def _unfelt(self, context: Context) -> Collection[str]:
+        names = (name for name, knob in CATALOG.knob.items() if knob.per_session)
+        return frozenset(names) if context.has_lasting_sessions else ()
+
+    def notes(self) -> tuple[str, ...]:
+        """See `DatabaseSystem`; and what an application's open connections would not take."""
+        return (*super().notes(), *self._sessions)
 
     def _picture(self) -> Picture:
         return take_picture(self._reach, self._variables, self._ours)
@@ -94,8 +129,10 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
             return str(self._flavour_of(session))
 
     def _product(self) -> str:
-        with self._reach.connect() as session:
-            return self._flavour_of(session).product
+        if self._flavour is None:
+            with self._reach.connect() as session:
+                return self._flavour_of(session).product
+        return self._flavour.product
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
         super()._check(config, states)

@@ -25,6 +25,7 @@ from trimtab.systems.mysql.rescue import ServerRescue
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.set_global import Catalogue, set_dynamic
 from trimtab.systems.mysql.values import is_same, option_text
+from trimtab.systems.mysql.variables import POOL, told_live_range, waits
 from trimtab.systems.undo import Way
 
 __all__ = ["GROUP", "HEADS", "Undo"]
@@ -51,11 +52,14 @@ class Undo(ServerRescue):
     Args:
         reach: the way to the server.
         read: reads its variables.
+        resize_s: what its buffer pool is given to take another size.
     """
 
-    def __init__(self, reach: Reach, read: Callable[[Session], dict[str, Reading]]) -> None:
+    def __init__(self, reach: Reach, read: Callable[[Session], dict[str, Reading]], resize_s: float) -> None:
         super().__init__(reach)
         self._read = read
+        self._resize_s = resize_s
+        self._found: Mapping[str, Value] = {}
         self._is_as_left = True
 
     def _who(self, session: Session) -> Mapping[str, Any]:
@@ -119,21 +123,39 @@ class Undo(ServerRescue):
             others = {name for name, variable in now.items() if variable.source != "SET GLOBAL"}
         lost = {name for name in others if self._is_as_left or now[name].source != "configuration file"}
         wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
-        set_dynamic(session, {name: variable for name, variable in now.items() if name in wanted}, wanted)
+        mine = {name: variable for name, variable in now.items() if name in wanted}
+        set_dynamic(session, mine, wanted, resize_s=self._resize_s)
 
     def _look(self, snapshot: Snapshot, own: Own) -> bool:
         with self._reach.connect() as session:
             self._now = self._read(session)
+        self._found = snapshot.values
         return True
 
     def _same(self, now: Reading, snapshot: Snapshot) -> tuple[bool, str, str]:
         found = snapshot.values[now.name]
-        return is_same(now.value, found), option_text(now.value), option_text(found)
+        is_found = is_same(now.value, found) and not self._has_other_live_range(now, snapshot)
+        return is_found, option_text(now.value), option_text(found)
+
+    def _has_other_live_range(self, now: Reading, snapshot: Snapshot) -> bool:
+        """Whether a start with a buffer pool of ours has moved what SET GLOBAL gives of it; another start takes that back."""
+        if (
+            now.name != POOL
+            or "pool_live_range" not in snapshot.reach
+            or not self._is_as_left
+            or self._reach.no_restart
+        ):
+            return False
+        return bool(told_live_range(now) != snapshot.reach["pool_live_range"])
 
     def _way(self, name: str, own: Own) -> Way:
         variable = self._now[name]
         if variable.is_late:
             return Way.WAITING if name in own.late and _is_ours(variable, own, name) else Way.THEIRS
+        if is_same(variable.value, self._found[name]):
+            return Way.WAITING  # for the start that takes back what SET GLOBAL gives of it
+        if waits(variable, self._found[name]):
+            return Way.WAITING if _is_ours(variable, own, name) else Way.THEIRS
         return Way.OURS if any(is_same(variable.value, each) for each in own.values[name]) else Way.THEIRS
 
     def _harm(self, snapshot: Snapshot, own: Own, names: list[str]) -> str:
@@ -159,10 +181,12 @@ class Undo(ServerRescue):
         """A restart that loses nothing of what others have set by SET GLOBAL."""
         with self._reach.connect() as session:
             now = self._changeable(session, snapshot)
+        live = {name: variable.value for name, variable in now.items() if not variable.is_late}
+        if POOL in live and waits(now[POOL], snapshot.values[POOL]) and _is_ours(now[POOL], own, POOL):
+            live[POOL] = snapshot.values[POOL]  # what could not be set before
         self._reach.restart()
         with self._reach.connect() as session:
-            live = {name: variable.value for name, variable in now.items() if not variable.is_late}
-            set_dynamic(session, self._changeable(session, snapshot), live)
+            set_dynamic(session, self._changeable(session, snapshot), live, resize_s=self._resize_s)
 
 
 def _content(copy: FileCopy | None) -> bytes:

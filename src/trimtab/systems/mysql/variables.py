@@ -7,16 +7,53 @@ the overlay is known by its value only (and locked anyway).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
+from trimtab.space import Value
 from trimtab.systems.knobs import Kind, Reading
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.server_catalog import ServerKnob
 
-__all__ = ["from_mariadb", "from_mysql"]
+__all__ = ["POOL", "Span", "Variable", "from_mariadb", "from_mysql", "live_range", "told_live_range", "waits"]
+
+POOL = "innodb_buffer_pool_size"
+_SEVERAL = 1 << 30
+"""Bytes of the least buffer pool that MySQL divides."""
+
+Span = tuple[float, float]
 
 _TYPES: dict[str, Kind] = {"BOOLEAN": "bool", "DOUBLE": "real", "ENUM": "choice"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable(Reading):
+    """A variable that a running server gives some of its values only.
+
+    Attributes:
+        live_range: the least and the largest that SET GLOBAL gives; a restart gives the others.
+    """
+
+    live_range: Span
+
+
+def live_range(variable: Reading) -> Span | None:
+    """What SET GLOBAL gives, where a restart gives more; None where there is no such difference."""
+    return variable.live_range if isinstance(variable, Variable) else None
+
+
+def told_live_range(variable: Reading) -> list[float] | None:
+    """The same for a journal."""
+    found = live_range(variable)
+    return None if found is None else list(found)
+
+
+def waits(variable: Reading, value: Value) -> bool:
+    """Whether a variable has that value only after a restart."""
+    live = live_range(variable)
+    return variable.is_late or (live is not None and not isinstance(value, str) and not live[0] <= value <= live[1])
 
 
 def _name(row: Sequence[Any]) -> str:
@@ -42,7 +79,23 @@ def from_mariadb(rows: Sequence[Sequence[Any]]) -> dict[str, Reading]:
             source=CATALOG.sources.get(str(origin), str(origin).lower()),
             file=str(path or ""),
         )
-    return found
+    largest = found.get("innodb_buffer_pool_size_max")
+    return found if largest is None else _with_live_range(found, high=float(largest.value))
+
+
+def _with_live_range(found: dict[str, Reading], *, low: float = 0.0, high: float = math.inf) -> dict[str, Reading]:
+    """With what SET GLOBAL gives of the buffer pool, where that is less than the server itself accepts.
+
+    MariaDB from 10.11.12, 11.4.6 and 11.8.2 on gives at most innodb_buffer_pool_size_max, by default the size at the start or
+    (10.11.19) 8 TiB, and truncates what is larger (its manual, "InnoDB Buffer Pool"); a start with a larger pool raises it.
+    MySQL gives one of several instances no less than 1 GiB ("Cannot update innodb_buffer_pool_size to less than 1GB if
+    innodb_buffer_pool_instances > 1"); a start with less makes one instance of it.
+    """
+    pool = found.get(POOL)
+    if pool is None or pool.low is None or pool.high is None:
+        return found
+    told = {field.name: getattr(pool, field.name) for field in fields(Reading)}
+    return {**found, POOL: Variable(**told, live_range=(max(low, pool.low), min(high, pool.high)))}
 
 
 def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob]) -> dict[str, Reading]:
@@ -66,7 +119,8 @@ def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob])
             source=CATALOG.sources.get(str(source), str(source).lower()),
             file=str(path or ""),
         )
-    return found
+    parts = found.get("innodb_buffer_pool_instances")
+    return found if parts is None or parts.text in ("0", "1") else _with_live_range(found, low=float(_SEVERAL))
 
 
 def _kind_of(text: str, knob: ServerKnob | None, *, has_limits: bool) -> Kind:
