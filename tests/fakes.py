@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -22,8 +22,10 @@ from trimtab.search.optimise import optimiser
 from trimtab.study import load_study_file, tune, tuning
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
-from trimtab.trial import TrialRoom
+from trimtab.trial import Entry, TrialRoom
 from trimtab.workload import Frame
+
+T = TypeVar("T")
 
 STUDY = """
 [study]
@@ -130,7 +132,7 @@ def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
-def _search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
+def search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models are fitted in few steps, and few candidates are scored: how good a search is, is tested in tests/search."""
     for fit in (fit_among, fit_hyper):
         monkeypatch.setitem(fit.__kwdefaults__, "max_steps", 10)
@@ -139,13 +141,38 @@ def _search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AutoSearcher, "OPTIONS", {**AutoSearcher.OPTIONS, "candidates": (200, text)})
 
 
+class _NoDeadMan:
+    """Stands for the dead-man of a trial room, a process of its own, which costs more than the trials on a fake. The real one has
+    tests in tests/trial, tests/faults and tests/service."""
+
+    @classmethod
+    def start(cls, entry: Entry) -> _NoDeadMan:
+        return cls()
+
+    def wait_ready(self) -> None:
+        pass
+
+    def has_fired(self) -> bool:
+        return False
+
+    def guard(self, change: Callable[[], T], *, even_alone: bool = False) -> T:
+        return change()
+
+    def paused_s(self) -> float:
+        return 0.0
+
+    def stop(self) -> None:
+        pass
+
+
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
-    """In the long form it searches as a user's study does."""
+    """In the long form it searches as a user's study does, beside a dead-man."""
     study = FakeStudy(tmp_path)
     load = plugins.load
     if not IS_FULL:
-        _search_roughly(monkeypatch)
+        search_roughly(monkeypatch)
+        monkeypatch.setattr("trimtab.trial.room.DeadMan", _NoDeadMan)
 
     class Target:
         @staticmethod

@@ -81,9 +81,9 @@ def test_a_signal_ends_the_command_alone(tmp_path: Path, script: Path, is_forked
     assert processes[1].returncode == -signal.SIGKILL
 
 
-def test_what_only_an_interpreter_can_read_starts_one(tmp_path: Path, script: Path, is_forked: bool) -> None:
+def test_what_only_an_interpreter_can_read_starts_one(tmp_path: Path, script: Path) -> None:
     environment = {**os.environ, "PYTHONUTF8": "1"}
-    process = start_trimtab([], env=environment, cwd=tmp_path, script=script, is_forked=is_forked, **PIPES)
+    process = start_trimtab([], env=environment, cwd=tmp_path, script=script, is_forked=True, **PIPES)
     assert type(process) is subprocess.Popen
     process.communicate(timeout=60)
 

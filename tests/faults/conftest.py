@@ -14,6 +14,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,9 @@ def root_folder() -> Path:
 MakePlace = Callable[[str, bool], Place]
 
 
-@pytest.fixture
-def make_place(root_folder: Path) -> Iterator[MakePlace]:
-    """Makes places: `make_place("18", is_embedded)`; cleaned up after the test whatever it did."""
+@contextmanager
+def made_places(root_folder: Path) -> Iterator[MakePlace]:
+    """Makes places: `make("18", is_embedded)`; cleaned up afterwards whatever was done in them."""
     made: list[Place] = []
 
     def make(version: str, is_embedded: bool) -> Place:
@@ -61,10 +62,7 @@ def make_place(root_folder: Path) -> Iterator[MakePlace]:
 
     yield make
     for place in made:
-        for child in place.children:
-            if child.poll() is None:
-                child.kill()
-                child.communicate()
+        end_children(place)
         for pid, _ in processes_of(place):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -72,6 +70,21 @@ def make_place(root_folder: Path) -> Iterator[MakePlace]:
                 continue
         place.server.destroy()
         shutil.rmtree(place.folder, ignore_errors=True)
+
+
+def end_children(place: Place) -> None:
+    """Those that still run."""
+    for child in place.children:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def make_place(root_folder: Path) -> Iterator[MakePlace]:
+    """Makes the places of a test; see `made_places`."""
+    with made_places(root_folder) as make:
+        yield make
 
 
 @pytest.fixture(params=["18", "16"])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import secrets
 import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
-from tests.faults.conftest import MakePlace
+from tests.faults.conftest import MakePlace, end_children, made_places
 from tests.faults.invariants import check_invariants, take_picture
 from tests.faults.place import CANARY, Place, Ran
 from tests.needs import IS_FULL
@@ -61,6 +62,23 @@ def studied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Place], None]
         place.known = place.stored()
 
     return give
+
+
+@pytest.fixture(scope="module")
+def served(root_folder: Path) -> Iterator[Place]:
+    """A place whose server others use too."""
+    with made_places(root_folder) as make:
+        yield make("18", False)
+
+
+@pytest.fixture
+def beside(served: Place) -> Iterator[Place]:
+    """A place of the test's own with the server of `served`, which the test leaves alone."""
+    folder = served.folder / secrets.token_hex(3)
+    (folder / "cache").mkdir(parents=True, mode=0o755)
+    place = Place(folder, served.server, served.canary)
+    yield place
+    end_children(place)
 
 
 def _sql(place: Place, *statements: str) -> None:
@@ -217,13 +235,17 @@ SABOTAGE: list[tuple[Callable[[Place], None], str]] = [
 ]
 
 
+OF_THE_SERVER = (_mixed, _waits_for_restart, _lost_rows, _changed_row, _in_the_data_directory, _advisory)
+"""Sabotages that need a server of their own."""
+
+
 @pytest.mark.parametrize(("sabotage", "words"), SABOTAGE, ids=lambda value: getattr(value, "__name__", ""))
 def test_an_invariant_can_fail(
-    own_place_18: Place, studied: Callable[[Place], None], sabotage: Callable[[Place], None], words: str,
+    request: pytest.FixtureRequest, studied: Callable[[Place], None], sabotage: Callable[[Place], None], words: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("tests.faults.invariants.ORPHANS_S", 1.0)  # the one of `_orphan` stays
-    place = own_place_18
+    place: Place = request.getfixturevalue("own_place_18" if sabotage in OF_THE_SERVER else "beside")
     studied(place)
     before = take_picture(place.server)
     if sabotage is SABOTAGE[0][0] or IS_FULL:

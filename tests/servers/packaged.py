@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,15 @@ _APACHE = Path("/etc/apache2")
 _TOMCAT = Path("/etc/tomcat10")
 
 
-def httpd(folder: Path, port: int) -> dict[str, Any]:
-    """As `apache2` is installed: its modules, its site, its conf-enabled."""
+def httpd(folder: Path, port: int, *, mpm: str = "event", modules: Sequence[str] = ()) -> dict[str, Any]:
+    """As `apache2` is installed: its modules and others that a2enmod would add, its site, its conf-enabled."""
     conf, run, pages = folder / "apache2", folder / "run", folder / "html"
     shutil.copytree(_APACHE, conf, symlinks=True)
+    for link in (conf / "mods-enabled").glob("mpm_*"):
+        link.unlink()
+    for name in (f"mpm_{mpm}", *modules):
+        for file in (conf / "mods-available").glob(f"{name}.*"):
+            (conf / "mods-enabled" / file.name).symlink_to(f"../mods-available/{file.name}")
     for each in (run, run / "socks", folder / "log", pages):
         each.mkdir(mode=0o755, parents=True)
     (pages / "index.html").write_text("It works.\n")

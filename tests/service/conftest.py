@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pwd
@@ -14,16 +13,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 from tests.commands import start_trimtab
 from tests.needs import require
-from tests.servers import copy_folder, made, template
+from tests.servers import made
+from tests.servers.embedded import opened_in, provide, short_template
 from tests.servers.postgresql import DEBIAN, Server, started
-from trimtab import plugins
-from trimtab.systems.account import Account, server_account
+from trimtab.systems.account import Account
 from trimtab.workload.tpch import TpchWorkload
 
 STUDY = """
@@ -88,13 +86,8 @@ class Place:
         A place that `is_new` has an empty cache, as a user has before the first study.
         """
         kind = re.search(r'embedded = "(.*)"', target)
-        if kind is None or self.is_new:
-            return
-        source = embedded_template(kind[1])
-        for home in source.glob("*/*-db"):
-            goal = self.cache / home.relative_to(source)
-            if not goal.exists():
-                copy_folder(home, goal, server_account())
+        if kind is not None and not self.is_new:
+            provide(self.cache, kind[1], source=with_tpch(kind[1]) if kind[1].isdigit() else None)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
@@ -115,25 +108,16 @@ class Place:
         return path.read_bytes()
 
 
-def embedded_template(program: str) -> Path:
-    """The cache of Trimtab after a study's first steps on an embedded server."""
-    is_postgres = program.isdigit()
-    kind = "postgresql" if is_postgres else "mysql" if "mysql" in program else "mariadb"
+def with_tpch(version: str) -> Path:
+    """The cache of Trimtab after a study's first steps on an embedded PostgreSQL."""
 
     def make(cache: Path) -> None:
-        with mock.patch.dict(os.environ, {"TRIMTAB_CACHE": str(cache)}):
-            table = {"kind": kind, "embedded": program, "memory": "1GiB"}
-            target = plugins.load("targets", kind).from_settings("db", table, state_dir=cache / "state")
-            target.open()
-            try:
-                if is_postgres:
-                    tpch = TpchWorkload.from_settings({"mix": "Q6", "scale": 0.01})
-                    tpch.prepare(target.endpoint(), lambda line: None)
-            finally:
-                target.close()
+        provide(cache, version)
+        with opened_in(cache, version) as target:
+            tpch = TpchWorkload.from_settings({"mix": "Q6", "scale": 0.01})
+            tpch.prepare(target.endpoint(), lambda line: None)
 
-    # Short: the path of a socket in it has 107 bytes at most, else it lies elsewhere and a copy would not be reached.
-    return template(f"c-{hashlib.sha256(program.encode()).hexdigest()[:6]}", make)
+    return short_template("c", version, make)
 
 
 def servers_under(folder: Path) -> list[int]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.fakes import Silent
+from tests.servers import made
+from tests.servers.embedded import provide
 from tests.service.conftest import SLEEP
 from trimtab.records import Role, Trial
 from trimtab.report import report_text
@@ -62,12 +61,10 @@ ablate = false
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Outside pytest's private folders: the server's own user must be able to enter it."""
-    folder = Path(tempfile.mkdtemp(prefix="tt-passes-"))
-    folder.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(os.environ, "TRIMTAB_CACHE", str(folder / "cache"))
+    with made("pass") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_CACHE", str(folder / "cache"))
+        provide(folder / "cache", "18")
         yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.needs import require
+from tests.servers import made
+from tests.servers.embedded import provide
 from tests.service.conftest import SLEEP
 from trimtab import plugins
 from trimtab.flow import Ask, Scorer, Steps, Study
@@ -69,16 +68,10 @@ class _Silent:
 @pytest.fixture(scope="module")
 def place() -> Iterator[Path]:
     """Outside pytest's private folders: the server's own user must be able to enter it."""
-    folder = Path(tempfile.mkdtemp(prefix="tt-searchers-"))
-    folder.chmod(0o755)
-    before = os.environ.get("TRIMTAB_CACHE")
-    os.environ["TRIMTAB_CACHE"] = str(folder / "cache")
-    yield folder
-    if before is None:
-        del os.environ["TRIMTAB_CACHE"]
-    else:
-        os.environ["TRIMTAB_CACHE"] = before
-    shutil.rmtree(folder, ignore_errors=True)
+    with made("sear") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRIMTAB_CACHE", str(folder / "cache"))
+        provide(folder / "cache", "18")
+        yield folder
 
 
 @pytest.fixture(scope="module")

@@ -31,11 +31,11 @@ time.sleep(600)
 def test_a_signal_ends_the_program_with_trimtab(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "program.py").write_text(ENDS_ITS_PARENT)
     words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--", sys.executable, "program.py"]
-    # Tests that run under nohup ignore SIGHUP, and what they start would too.
+    # Tests that run under nohup ignore SIGHUP, and what they start would too: also what forks commands.
     before = signal.signal(how, signal.SIG_DFL)
     process = start_trimtab(
         [*words, "pid", str(int(how)), "{level}"], env=dict(os.environ), cwd=tmp_path,
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, is_forked=False,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, is_forked=how is not signal.SIGHUP,
     )  # fmt: skip
     signal.signal(how, before)
     _, said = process.communicate(timeout=120)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -226,8 +227,14 @@ WIDE = [
 TIGHT = [Constraint("size * n <= 2MB"), Constraint("cost + n <= 8"), Constraint("above < 100 or mode != 'x'")]
 
 
+@cache
+def tight() -> Space:
+    """Made once for all examples: it is immutable."""
+    return Space(WIDE, TIGHT)
+
+
 def test_samples_are_feasible_deterministic_and_spread() -> None:
-    space = Space(WIDE, TIGHT)
+    space = tight()
     configs = space.sample(400, np.random.default_rng(5))
     assert len(configs) == 400
     assert all(space.is_feasible(config) and space.canonical(config) == config for config in configs)
@@ -249,7 +256,7 @@ def test_a_sliver_is_sampled_by_repair() -> None:
 
 
 def test_repair_leaves_what_no_constraint_speaks_of() -> None:
-    space = Space(WIDE, TIGHT)
+    space = tight()
     bad: dict[str, Value] = {"size": 2**20, "n": 40, "cost": 4.0, "jit": False, "above": 1, "mode": "z", "free": 777}
     repaired = space.repair(bad)
     assert space.is_feasible(repaired)
@@ -259,7 +266,7 @@ def test_repair_leaves_what_no_constraint_speaks_of() -> None:
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.floats(0.001, 0.5))
 def test_neighbours_differ_in_few_knobs_and_are_feasible(seed: int, radius: float) -> None:
-    space = Space(WIDE, TIGHT)
+    space = tight()
     centre = space.sample(1, np.random.default_rng(seed))[0]
     found = space.neighbours(centre, np.random.default_rng(seed), 30, radius=radius)
     assert len(set(found)) == len(found) == 30

@@ -15,6 +15,7 @@ import pytest
 
 from tests.fetch_servers import PROGRAMS
 from tests.servers import free_port as free_port
+from tests.servers.embedded import provide
 from tests.servers.java import quick_java
 from tests.servers.postgresql import controlled, started
 from trimtab.systems.account import Account
@@ -57,6 +58,7 @@ def opened(request: pytest.FixtureRequest, cache: Path, state_dir: Path) -> Iter
         "knobs": "all",
         "unlock": ["durability", "data_loss", "replication"],
     }
+    provide(cache, request.param, name="tests")
     target = PostgresTarget.from_settings("tests", table, state_dir=state_dir)
     target.open()
     yield target
