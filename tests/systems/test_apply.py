@@ -187,7 +187,7 @@ def test_rules_between_knobs_are_known_without_the_program(target: PostgresTarge
 def test_a_start_that_the_program_itself_refuses_is_seen_before(
     target: PostgresTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trimtab.systems.catalogued.check_rules", lambda *_: None)
+    monkeypatch.setattr("trimtab.systems.catalogued.check_rules", lambda *_, product: None)
     with pytest.raises(
         ApplyError, match=r"the server would not start: .*superuser_reserved_connections.* must be less"
     ):

@@ -35,6 +35,7 @@ from trimtab.systems.dump import printed_values
 from trimtab.systems.evidence import classified
 from trimtab.systems.jars import Jar, jar_list, pom_of, verify
 from trimtab.testing.target_suite import Subject, TargetSuite
+from trimtab.units import parse_value
 from trimtab.workload.engine_run import access_of, driver_of
 from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.server.cassandra import CassandraServer
@@ -88,6 +89,14 @@ class TestNode(TableChecks, CqlChecks):
         assert all(is_fine for is_fine, _ in lines.values()), lines
         taken = node.memory(Context("", clients=16)).total({})
         assert (512 << 20) < taken < (2 << 30)
+
+    def test_no_config_refuses_a_write_that_the_node_takes_as_it_comes(self, node: Any) -> None:
+        """The largest one is half of a segment of the commit log, unless somebody has given it."""
+        asked = "SELECT value FROM system_views.settings WHERE name = 'max_mutation_size'"
+        ((told,),) = cql.cql_rows(node._reach.filled("{url}"), asked)
+        largest_bytes = parse_value(str(told).replace("KiB", "kB").replace("MiB", "MB"), "B")
+        knob = node.states()["commitlog_segment_size"].knob
+        assert knob.low * (1 << 20) / 2 >= largest_bytes > 1 << 20
 
     def test_filters_and_places_of_blocks_count_in_its_memory(self, node: Any) -> None:
         """As far as there are data; what a node with a thousand million rows would say is only counted with."""

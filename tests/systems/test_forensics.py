@@ -23,6 +23,10 @@ from trimtab.systems.postgresql.session import is_cut_off
 
 LINES = [
     ("FATAL:  could not map anonymous shared memory: Cannot allocate memory", Fault.CONFIG),
+    ("FATAL:  could not setup io_uring queue: Operation not permitted", Fault.CONFIG),
+    ("FATAL:  could not setup io_uring queue: Too many open files", Fault.CONFIG),
+    ("FATAL:  could not setup io_uring queue: Cannot allocate memory", Fault.CONFIG),
+    ("FATAL:  could not open file \"global/pg_filenode.map\": Operation not permitted", Fault.ENVIRONMENT),
     ('FATAL:  invalid value for parameter "work_mem": "x"', Fault.CONFIG),
     ('FATAL:  configuration file "/d/postgresql.auto.conf" contains errors', Fault.CONFIG),
     ('FATAL:  could not access file "nothing": No such file or directory', Fault.CONFIG),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,9 @@ from trimtab.errors import UsageError
 from trimtab.records import Context
 from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
 from trimtab.systems.base import KnobState
-from trimtab.systems.postgresql import PostgresTarget
+from trimtab.systems.knobs import Reading
+from trimtab.systems.postgresql import PostgresTarget, catalogue
+from trimtab.systems.postgresql import target as target_module
 from trimtab.systems.postgresql.autoconf import change_entries, file_faults, read_entries, reload_and_wait
 from trimtab.systems.postgresql.catalogue import CATALOG, major_version, read_rows
 from trimtab.systems.postgresql.session import Connection
@@ -193,6 +196,34 @@ def test_the_server_starts_with_all_lows_and_with_all_highs(target: PostgresTarg
         applied = target.apply(Config(values))
         assert applied.restarted
         assert all(is_same(applied.effective[name], value) for name, value in values.items())
+
+
+@pytest.mark.parametrize(
+    ("disabled", "group", "running", "is_left"),
+    [
+        ("0", "-1", "worker", True),
+        ("1", "-1", "worker", False),
+        ("1", "118", "worker", True),
+        ("2", "118", "worker", False),
+        ("2", "-1", "io_uring", True),
+        ("", "", "worker", True),
+    ],
+)
+def test_a_way_to_read_that_the_kernel_forbids_is_no_choice(
+    opened: PostgresTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    disabled: str, group: str, running: str, is_left: bool,
+) -> None:  # fmt: skip
+    """A server with it does not start; what runs, and what an older kernel does not say, is not forbidden."""
+    for name, text in (("io_uring_disabled", disabled), ("io_uring_group", group)):
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr(catalogue, "_SYSCTL", tmp_path)
+    knows = Reading(
+        name="io_method", text=running, kind="choice", default="worker", choices=("sync", "worker", "io_uring"),
+        is_late=True,
+    )  # fmt: skip
+    monkeypatch.setattr(target_module, "read_rows", lambda session: {**read_rows(session), "io_method": knows})
+    rows, _ = opened._look()
+    assert rows["io_method"].choices == (("sync", "worker", "io_uring") if is_left else ("sync", "worker"))
 
 
 @pytest.mark.service

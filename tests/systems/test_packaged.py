@@ -12,6 +12,7 @@ import pytest
 from tests.servers import free_port, made, packaged
 from trimtab import plugins
 from trimtab.host import LocalHost
+from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.systems.http_probe import http_get
 
@@ -63,6 +64,68 @@ def test_apache2_by_its_own_commands(state_dir: Path) -> None:
         assert not ours.exists()
         assert web.states()["MaxRequestWorkers"].running == 150
         assert http_get(web.endpoint().options["url"], timeout_s=10.0) == (200, "It works.\n")
+
+
+@pytest.mark.needs("apache2-debian")
+def test_a_value_that_is_httpds_own_default_is_used_where_another_file_has_set_it_otherwise(state_dir: Path) -> None:
+    with made("apache2") as folder, running(packaged.httpd(folder, free_port()), state_dir, "packaged") as web:
+        found, log = web.snapshot(), folder / "log/error.log"
+        assert web._example_knob("MaxRequestWorkers").default == 400 != web.states()["MaxRequestWorkers"].running
+
+        def n_reads() -> int:
+            return log.read_text().count("resuming normal operations")
+
+        before = n_reads()
+        web.apply(Config({"MaxRequestWorkers": 400}))
+        assert n_reads() == before + 1
+        web.restore(found)
+        assert n_reads() == before + 2
+
+
+def _opened(table: dict[str, Any], state_dir: Path, **more: Any) -> Any:
+    """One more target of a server that runs."""
+    table = {**table, "memory": "1GiB", "knobs": "all", **more}
+    return plugins.load("targets", table["kind"]).from_settings("again", table, state_dir=state_dir / "again")
+
+
+@pytest.mark.needs("apache2-debian")
+def test_a_prefork_httpd_is_tuned_as_one(state_dir: Path) -> None:
+    """Which way to make processes a packaged server has, as mod_php needs it, other files say: the modules that are loaded."""
+    with made("apache2") as folder:
+        table = packaged.httpd(folder, free_port(), mpm="prefork")
+        with running(table, state_dir, "packaged") as web:
+            found, states = web.snapshot(), web.states()
+            assert (states["mpm"].running, bool(states["mpm"].lock_reason)) == ("prefork", True)
+            assert (states["ServerLimit"].running, states["MaxRequestWorkers"].running) == (256, 150)
+            assert states["ServerLimit"].knob.high >= 256
+            assert web.memory(Context("", clients=1)).use({})["processes"] == 150 * 6 << 20
+            config = Config({"MaxSpareServers": 20, "MaxRequestWorkers": 120, "ThreadsPerChild": 30})
+            web.preflight(config)
+            web.apply(config)
+            ours = folder / "apache2/conf-enabled/zz-trimtab.conf"
+            assert ours.read_text() == "MaxRequestWorkers 120\nMaxSpareServers 20\n", "prefork refuses the third"
+            web.restore(found)
+            assert not ours.exists()
+            unknown = _opened(table, state_dir, features="echo nothing that names a module").states()
+            for name in ("ServerLimit", "MaxRequestWorkers", "StartServers", "ThreadsPerChild", "MaxSpareServers"):
+                assert unknown[name].lock_reason.startswith(
+                    "it depends on mpm, and the program shows none of: event"
+                ), name
+            assert not unknown["KeepAliveTimeout"].lock_reason
+
+
+@pytest.mark.needs("apache2-debian")
+def test_http2_of_sites_with_tls_is_not_switched_off(state_dir: Path) -> None:
+    """Debian's http2.conf says `Protocols h2 h2c http/1.1`."""
+    with made("apache2") as folder:
+        table = packaged.httpd(folder, free_port(), modules=["http2"])
+        with running(table, state_dir, "packaged") as web:
+            assert "Protocols" not in web.selection(Context("", clients=1))
+            state = _opened(table, state_dir, unlock=["semantics"]).states()["Protocols"]
+            assert state.lock_reason == "its value as found, h2 h2c http/1.1, is not one that the catalogue knows"
+            (folder / "apache2/mods-enabled/http2.conf").unlink()
+            reason = _opened(table, state_dir).states()["Protocols"].lock_reason
+            assert reason == 'safety class semantics is locked; unlock = ["semantics"] opens it'
 
 
 # The crash sweep (tests/faults/test_crash_points_tiers.py) changes and restores one in the quick form, too.

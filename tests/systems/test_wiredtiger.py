@@ -13,7 +13,7 @@ import pytest
 from tests.systems.private import killed
 from trimtab import plugins
 from trimtab.errors import TargetError
-from trimtab.load.engine import _RECONFIGURED, EngineError, nested, read_settings
+from trimtab.load.engine import _RECONFIGURED, Engine, EngineError, nested, read_settings
 from trimtab.load.wiredtiger import ask, main
 from trimtab.space import Config
 from trimtab.systems.catalog import Catalog
@@ -147,6 +147,35 @@ class TestEngine(TargetSuite):
 @pytest.mark.slow
 @pytest.mark.needs("wiredtiger")
 class TestOnTheEngine:
+    def test_a_table_that_is_made_again_shows_life_and_leaves_nothing_when_it_is_given_up(self, tmp_path: Path) -> None:
+        first = Engine(tmp_path / "kv", {})
+        first.create("a")
+        with first._session() as session:
+            cursor = session.open_cursor(f"table:{first.names()['a']['table']}")
+            for number in range(2500):
+                cursor[str(number).encode()] = b"x"
+            cursor.close()
+        first.close()
+        again = Engine(tmp_path / "kv", {"table.leaf_page_max": "8KB"})
+        try:
+            before = again.names()
+
+            def gone() -> None:
+                raise BrokenPipeError("nobody waits")
+
+            with pytest.raises(BrokenPipeError):
+                again.renew("a", gone)
+            with again._session() as session:
+                assert (again.names(), again._tables(session)) == (before, [before["a"]["table"]])
+            signs: list[int] = []
+            again.renew("a", lambda: signs.append(1))
+            assert len(signs) == 3
+            assert again.count("a") == 2500
+            assert again.names()["a"]["table"] != before["a"]["table"]
+            again.renew("a", gone)  # it has the settings in use
+        finally:
+            again.close()
+
     def test_cache_and_eviction_need_no_restart_and_pages_do(self, kv: Any) -> None:
         pid = kv._reach.pid
         assert not kv.apply(Config({"cache_size": 48 << 20, "eviction_dirty_trigger": 30})).restarted

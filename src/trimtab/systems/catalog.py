@@ -48,6 +48,7 @@ class Channel(BaseModel):
         read: command that prints the values in use; with {pid} of the running process, asked once in its life.
         prints: how it prints them: one of `PRINTS`.
         tells_all: whether it names every setting that the program has; others are locked.
+        must_exist: whether a file that is not there is not the program's: its knobs are locked, and it is not made.
         watched_if: a boolean knob further up. While it is true, the program watches the file and does what takes a moment when it
             has changed, as Tomcat deploys its applications again: no value in it is set live.
         tables: whether its values are options of Cassandra's tables: of those that a load makes, for which the file is Trimtab's
@@ -64,6 +65,7 @@ class Channel(BaseModel):
     read: str = ""
     prints: str = ""
     tells_all: bool = False
+    must_exist: bool = False
     watched_if: str = ""
     tables: bool = False
 
@@ -111,6 +113,10 @@ class CatalogKnob(OverlayKnob):
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
         choices_need: choice -> what it must print, or the choice is left out.
+        shown_by: choice -> what the `features` command prints while it is in use, for a value that files may give which are none
+            of ours. Where neither its file names it nor the program shows it, it is locked, and so is what depends on it.
+        under: condition over such knobs -> default, low and high of this one where it held when we came.
+        together: knobs of the same file which it must name whenever it names this one: the program refuses one without the other.
         resets: knobs further down that the system sets to a value of its own when this one changes: they are written again.
         live: of a Java program, what changes it at once, without a restart: a management bean (MBean) and its attribute,
             "java.lang:type=Memory Verbose", or its operation, "BEAN setSize(name, {value})". The file is written too.
@@ -129,6 +135,9 @@ class CatalogKnob(OverlayKnob):
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""
     choices_need: dict[str, str] = Field(default_factory=dict)
+    shown_by: dict[str, str] = Field(default_factory=dict)
+    under: dict[str, dict[Literal["default", "low", "high"], Written]] = Field(default_factory=dict)
+    together: tuple[str, ...] = ()
     resets: tuple[str, ...] = ()
     live: str = Field("", pattern=f"^$|{LIVE}")
     shapes_files: bool = False
@@ -137,8 +146,15 @@ class CatalogKnob(OverlayKnob):
 
     @model_validator(mode="after")
     def _check_choices_need(self) -> Self:
-        if others := self.choices_need.keys() - set(self.choices):
-            raise ValueError(f"choices_need names {min(others)!r}, which is none of the choices")
+        for key, table in (("choices_need", self.choices_need), ("shown_by", self.shown_by)):
+            if others := table.keys() - set(self.choices):
+                raise ValueError(f"{key} names {min(others)!r}, which is none of the choices")
+        return self
+
+    @model_validator(mode="after")
+    def _check_under(self) -> Self:
+        for condition in self.under:
+            self.where(condition)
         return self
 
     @model_validator(mode="after")
@@ -168,6 +184,14 @@ class CatalogKnob(OverlayKnob):
                 raise ValueError(f"{error.message}; {error.hint}") from error
         return self
 
+    def where(self, condition: str) -> CatalogKnob:
+        """What it is where that condition of `under` holds.
+
+        Raises:
+            ValueError: that contradicts itself.
+        """
+        return type(self).model_validate({**self.model_dump(exclude={"under"}), **self.under[condition]})
+
 
 class FileCopies(BaseModel):
     """How a Java program takes files of data that were linked into its folders, so that a load need not write each row.
@@ -191,7 +215,8 @@ class Catalog(Overlay[CatalogKnob]):
         units: suffix in the files -> what it means ("mb" -> "1MB").
         lifecycle: how such a system is usually run.
         embedded: version -> how a private one is made.
-        facets: catalogues of what it runs in, such as its Java machine: their knobs are its own.
+        facets: catalogues of what it runs in, such as its Java machine: their knobs are its own, with what [facet_knob.NAME] says
+            of them otherwise.
         copies: how a copy of data is made of linked files.
         facts: name -> command that prints a number which the memory terms may speak of, such as the size of the data.
         came_with: words that `needs` waits for -> the version that brought them, as messages say it.
@@ -218,6 +243,10 @@ class Catalog(Overlay[CatalogKnob]):
         channel = self.channel.get(self.channel_of(name))
         is_scalar = channel is not None and channel.codec == "scalar"
         return self.knob[name].address or (SCALAR_ADDRESS if is_scalar else name)
+
+    def partners_of(self, name: str) -> tuple[str, ...]:
+        """The knobs that its file must name whenever it names this one; none for a name that is no knob's."""
+        return self.knob[name].together if name in self.knob else ()
 
     def fallback_of(self, name: str) -> str:
         """The address whose value counts while the file does not name the knob; "" where it is the default."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from trimtab.errors import SpaceError, UsageError
 from trimtab.space import SafetyClass
@@ -29,6 +30,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     yield from _address_faults(catalog)
     yield from _default_faults(catalog)
     yield from _reset_faults(catalog)
+    yield from _dependence_faults(catalog)
     yield from _template_faults(catalog)
     yield from _unit_faults(catalog)
     yield from _lifecycle_faults(catalog)
@@ -167,6 +169,24 @@ def _reset_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
                 yield f"{where}: there is no such knob", "name a knob of this catalogue"
             elif order.index(other) <= order.index(name) or catalog.channel_of(other) == catalog.channel_of(name):
                 yield f"{where}, which is not written after it", "write it further down, in a file that is another one"
+
+
+def _dependence_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """What is wrong with `together` and `under`."""
+    shown = {name: constant_type("") for name, knob in catalog.knob.items() if knob.shown_by}
+    for name, knob in catalog.knob.items():
+        for other in knob.together:
+            if other not in catalog.knob or catalog.channel_of(other) != catalog.channel_of(name):
+                yield f"[knob.{name}] together names {other!r}: its file has no such knob", "name one of the same file"
+        for condition in knob.under:
+            yield from _fault(f"[knob.{name}] under", partial(_require_known, condition, shown))
+
+
+def _require_known(text: str, types: Mapping[str, Any]) -> None:
+    tree = parse(text)
+    if unknown := [each.name for each in names_in(tree) if each.name not in types]:
+        raise SpaceError(f"{text!r} speaks of {unknown[0]!r}", hint="only of knobs with shown_by")
+    check(tree, types, text)
 
 
 def _template_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,19 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from trimtab.errors import UsageError
 from trimtab.host import FileCopy, ThreadClock, machine_mark
 from trimtab.records import Context, Endpoint, Play
+from trimtab.redact import redact
 from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
-from trimtab.systems.account import cache_root
-from trimtab.systems.base import KnobState
+from trimtab.systems import doctor
+from trimtab.systems.base import Applied, KnobState, Own
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.channel_kinds import make_channel
 from trimtab.systems.channel_paths import channel_paths, names_of_folders, needs_disk, needs_mount, paths_of_lock
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.doctor import disk_lines, knob_line, named_disk_lines, restart_line
+from trimtab.systems.copies import copy_options
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
@@ -35,14 +34,15 @@ from trimtab.systems.overlay import Bounds
 from trimtab.systems.own_lifecycle import make_lifecycle
 from trimtab.systems.own_words import OwnWords
 from trimtab.systems.parts import Parts
+from trimtab.systems.passwords import require_hidden
 from trimtab.systems.picture import Picture
 from trimtab.systems.placeholder import filled
 from trimtab.systems.plays import fitting_plays, play_facts
-from trimtab.systems.settings import full_path
+from trimtab.systems.shown import ShownValues
 from trimtab.systems.system import System
 from trimtab.systems.table_channel import OwnTables
 from trimtab.systems.table_options import option_of, table_of, with_clause
-from trimtab.units import format_duration
+from trimtab.systems.usual import with_usual
 
 __all__ = ["CatalogSystem"]
 
@@ -72,6 +72,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         self._paths = channel_paths(name, settings, self.catalog, where, own)
         reach = make_lifecycle(name, settings, paths_of_lock(self._paths, self.catalog), self.catalog.log, own)
         self._says = OwnWords(self.catalog, settings, reach)
+        self._shown = ShownValues(self.catalog, self._says)
         self._live = LiveValues(self.catalog, reach)
         self._compilers = ThreadClock(self.catalog.compilers)
         super().__init__(name, settings, reach, Path())
@@ -98,18 +99,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
         where = cls.catalogue_file(name, settings, directory)
         catalog = parse_catalog(cls.catalogue_text(where), name=where)
-        table = {"kind": cls.KIND, **settings}
-        if (version := table.get("embedded")) is None:
-            return super()._table(name, catalog.lifecycle.under(table), directory)
-        if version not in catalog.embedded:
-            known = ", ".join(repr(each) for each in catalog.embedded)
-            raise UsageError(
-                f"[target.{name}] embedded={version!r}: kind={catalog.kind!r} has no such one",
-                hint=f"use one of: {known}" if known else "give run, or start, stop and pid_file",
-            )
-        usual = cache_root() / catalog.kind / re.sub(r"[^A-Za-z0-9_.-]", "_", f"{version}-{name}")
-        home = Path(full_path(str(table.get("folder", usual)), (directory or Path()).absolute()))
-        return super()._table(name, catalog.embedded[version].under(table, home), directory)
+        whole = with_usual(name, catalog, {"kind": cls.KIND, **settings}, directory)
+        return require_hidden(name, super()._table(name, whole, directory), catalog)
 
     @classmethod
     def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
@@ -126,7 +117,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             )
             for knob in self.catalog.knob
         }
-        words = Words(self._example_knob, self._literal, self._parsed, self.states, self._told_values)
+        told, partners = self._told_values, self.catalog.partners_of
+        words = Words(self._example_knob, self._literal, self._parsed, self.states, told, partners)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
         resets = {name: knob.resets for name, knob in self.catalog.knob.items() if knob.resets}
@@ -170,14 +162,14 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return {**self._example, "memory": float(self.budget_bytes)}
 
     @cached_property
-    def _knobs(self) -> dict[tuple[str, tuple[float, ...]], Knob]:
-        """Those that were made so far, by name and bounds, which hardly ever differ."""
+    def _knobs(self) -> dict[tuple[object, ...], Knob]:
+        """Those that were made so far, by what they are made of, which hardly ever differs."""
         return {}
 
     def _knob(self, name: str, bounds: Bounds) -> Knob:
-        key = name, tuple(bounds.values())
+        key = name, self._shown.key, *bounds.values()
         if key not in self._knobs:
-            entry, table = self.catalog.knob[name], self.catalog.channel[self.catalog.channel_of(name)]
+            entry, table = self._shown.entry(name), self.catalog.channel[self.catalog.channel_of(name)]
             must_restart = self._reach.runs and self.settings.reload is None and not table.counts_at_once
             knob = knob_of(name, entry, bounds, must_restart=must_restart)
             if table.tables and self._is_users_table(name) and knob.safety is SafetyClass.PERFORMANCE:
@@ -214,6 +206,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         no_restart = (
             self._reach.no_restart if self.settings.allow_restart else "needs a restart, and allow_restart = false"
         )
+        self._shown.look(self._files.named, self._base.values if self._base is not None else {})
         states: dict[str, KnobState] = {}
         for channel in self._channels:
             mine = {name: place.address for name, place in self._places.items() if place.channel is channel}
@@ -228,6 +221,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None
                 text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
+                text = self._shown.text(name) if text is None else text
                 running = self._parsed(knob, text) if text is not None else knob.default
                 was = running if self._base is None else self._base.values.get(name, running)
                 low, high = vendor_range(self.catalog.knob[name], knob, running)
@@ -239,8 +233,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
+                    or self._shown.why_not(name)
                     or (self._no_place(channel, place, knob, address) if located is None else "")
-                    or (unknown_choice(knob, was) if channel.is_live or not channel.is_lasting else "")
+                    or (unknown_choice(knob, was) if self._knows_all(channel, knob) else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
                     or lock_reason(
                         knob, self.settings.unlock, no_restart and self._live.why_not(name, no_restart, states)
@@ -259,6 +254,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _untold(self, channel: FileChannel, in_file: str | None) -> str | None:
         """The value of a setting that the program does not speak of: it may be told whole and in no other way than its file."""
         return in_file if self.catalog.channel[channel.name].prints == "settings" else None
+
+    def _knows_all(self, channel: FileChannel, knob: Knob) -> bool:
+        """Whether a choice that the catalogue does not have was made on purpose: what it means for users is not known."""
+        return channel.is_live or not channel.is_lasting or knob.safety is not SafetyClass.PERFORMANCE
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""
@@ -287,11 +286,22 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _version(self) -> str:
         return self.catalog.kind
 
+    def announce(self, config: Config) -> Own:
+        """As `System.announce`, with what a file must name beside."""
+        return super().announce(self._files.whole(config, self._base))
+
+    def apply(self, config: Config, *, stays: bool = False) -> Applied:
+        """As `System.apply`, with what a file must name beside."""
+        base = self._base if self._base is not None else self.snapshot()
+        done = super().apply(self._files.whole(config, base), stays=stays)
+        return replace(done, effective={name: done.effective[name] for name in config})
+
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
         # A change is written over the files as found: what an earlier trial has left in them does not count.
-        base = self._base
+        base, config = self._base, self._files.whole(config, self._base)
         found = {name: state.running for name, state in states.items()} if base is None else base.values
-        files = {c: c.read() if base is None else file_from_json(base.files[str(c.path)]) for c in self._channels}
+        kept = {} if base is None else base.files
+        files = {c: file_from_json(kept[at]) if (at := str(c.path)) in kept else c.read() for c in self._channels}
         off = self._files.left_out(config, found, files)
         self._says.check(
             files, {c: c.changed(copy, self._files.texts_for(c, config, off)) for c, copy in files.items()}
@@ -304,9 +314,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return {
             "server": f"{self.catalog.kind} (catalog={self._where!r})",
             "files": ", ".join(str(path) for path in self._files.files),
-            "restart": s.restart
-            or by_two
-            or (f"Trimtab runs it: {s.run}" if s.run is not None else self._reach.no_restart),
+            "restart": redact(
+                s.restart or by_two or (f"Trimtab runs it: {s.run}" if s.run is not None else self._reach.no_restart)
+            ),
         }
 
     def endpoint(self) -> Endpoint:
@@ -315,20 +325,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         states = self.states()
         values = {f"value.{name}": self._literal(state.knob, state.running) for name, state in states.items()}
         tables = self._table_options(states)
-        return replace(found, options={**found.options, **values, **tables, **self._copy_options(states, tables)})
-
-    def _copy_options(self, states: Mapping[str, KnobState], tables: Mapping[str, str]) -> Mapping[str, str]:
-        """How a load may copy its data by links to files; {} where it must write each row: where the config may shape files."""
-        ways, choice = self.catalog.copies, self.settings.knobs
-        if ways is None or tables.get("tables.changed") or self._reach.pid is None or not self._live.can_attach:
-            return {}
-        sets = self.catalog.sets
-        chosen = {
-            name for each in ((choice,) if isinstance(choice, str) else choice) for name in sets.get(each, (each,))
-        }
-        if any(self.catalog.knob[n].shapes_files and not states[n].lock_reason for n in chosen & states.keys()):
-            return {}
-        return {"copies.flush": self._live.command(ways.flush), "copies.load": self._live.command(ways.load)}
+        can_copy = not tables.get("tables.changed") and self._reach.pid is not None
+        copies = copy_options(self.catalog, self.settings.knobs, states, self._live) if can_copy else {}
+        return replace(found, options={**found.options, **values, **tables, **copies})
 
     def _table_options(self, states: Mapping[str, KnobState]) -> Mapping[str, str]:
         """How a load is to make its own tables, and the knobs that make them unlike others; {} where it need not ask."""
@@ -353,7 +352,10 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _memory_facts(self) -> Mapping[str, float]:
         return self._says.facts()
 
-    def _unfelt(self) -> Collection[str]:
+    def _absent(self) -> Collection[str]:
+        return {name for name in self.catalog.knob if self._says.lacks(name, None)} if self.catalog.memory else ()
+
+    def _unfelt(self, context: Context) -> Collection[str]:
         return self._says.unfelt()
 
     def counters(self) -> Mapping[str, float]:
@@ -378,7 +380,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
-        tables = {each: self.catalog.channel[each.name] for each in self._channels}
+        where = self._reach.no_later_login()
+        return (*self._unread_files(), *doctor.later_login_notes(where, doctor.PASSWORD_FILES))
+
+    def _unread_files(self) -> tuple[str, ...]:
+        """That the program may not use what its files say."""
+        tables = {each: self.catalog.channel[each.name] for each in self._channels if self._knobs_of(each)}
         read_at_start = [each.path for each, table in tables.items() if not (table.counts_at_once or table.read)]
         if not self._reach.runs or self.settings.read is not None or self._reach.began_after(read_at_start):
             return ()
@@ -397,7 +404,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def fragment(self, config: Config) -> str:
         """`config` in the syntax of the program's files, one part for each file."""
-        parts = []
+        parts, config = [], self._files.whole(config, self._base)
         found = self._base.values if self._base is not None else {}
         off = inactive(config, found, self._example_knob)
         for channel in self._channels:
@@ -419,29 +426,23 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
-        notes = self.notes()
+        notes = self._unread_files()
         pid = self._reach.pid
         lines = [
-            (
-                "program",
-                True,
-                f"{self.catalog.kind}, pid={pid}" if pid is not None else f"{self.catalog.kind}, always there",
-            ),
+            ("program", True, f"{self.catalog.kind}, {f'pid={pid}' if pid is not None else 'always there'}"),
             *file_lines(self._channels),
-            *named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
+            *doctor.named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
             ("values", not notes, notes[0] if notes else "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
-            lines.append(restart_line(self._reach.no_restart))
+            lines.append(doctor.restart_line(self._reach.no_restart))
         lines += self._live.doctor_lines(states)
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))
         if self.warmup_floor_s or self.compiles:
-            least = f"{format_duration(self.warmup_floor_s)} of load" if self.warmup_floor_s else ""
-            compiled = "what the load runs is compiled" if self.compile_s() is not None else ""
-            until = " and until ".join(filter(None, (least, compiled)))
-            text = f"{until} after each restart, or as long as [measure] warmup_cap"
-            lines.append(("warm-up", True, text if least else f"until {text}"))
+            lines.append(doctor.warmup_line(self.warmup_floor_s, is_compiled=self.compile_s() is not None))
+        if self.settings.passwords:
+            lines.append(doctor.recover_line(self._reach.no_later_login(), doctor.PASSWORD_FILES))
         if self.catalog.memory:
             lines += self._memory_lines(states)
-        return (*lines, *disk_lines(self._reach.host, self._reach.folder), knob_line(states))
+        return (*lines, *doctor.disk_lines(self._reach.host, self._reach.folder), doctor.knob_line(states))

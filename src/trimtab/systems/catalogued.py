@@ -178,11 +178,11 @@ class Catalogued(ABC, Generic[S, R]):
             self.catalog,
             reads_only=reads_only,
             skips_absent=self.SKIPS_ABSENT,
-            unfelt=self._unfelt(),
+            unfelt=self._unfelt(context),
         )
 
-    def _unfelt(self) -> Collection[str]:
-        """The knobs that make no difference here, as far as that shows."""
+    def _unfelt(self, context: Context) -> Collection[str]:
+        """The knobs that make no difference here to such a load, as far as that shows."""
         return ()
 
     def advise(self, context: Context) -> Config:
@@ -216,9 +216,13 @@ class Catalogued(ABC, Generic[S, R]):
         """What the memory terms may refer to beside the bounds."""
         return {}
 
+    def _absent(self) -> Collection[str]:
+        """The knobs of the catalogue that the system here does not have, as far as that shows."""
+        return ()
+
     def _memory_of(self, states: Mapping[str, KnobState], context: Context) -> MemoryModel:
         facts = {**self._bounds(states), **self._memory_facts(), "clients": float(context.clients)}
-        model = memory_of(self.catalog, states, facts, budget_bytes=self.budget_bytes)
+        model = memory_of(self.catalog, states, facts, budget_bytes=self.budget_bytes, absent=self._absent())
         return replace(model, host=self.host_name)
 
     @property
@@ -235,14 +239,14 @@ class Catalogued(ABC, Generic[S, R]):
         states = self._states_as_found()
         check_config(config, states)
         facts = {**self._bounds(states), "clients": 1.0}
-        check_rules(self.catalog, config, states, facts)
+        check_rules(self.catalog, config, states, facts, product=self._product())
         self._check(config, states)
         check_memory(config, self._memory_of_one(states))
 
     def _memory_of_one(self, states: Mapping[str, KnobState]) -> MemoryModel:
         """What one client at work takes of the memory that there is."""
         facts = {**self._bounds(states), **self._memory_facts(), "clients": 1.0}
-        return memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes)
+        return memory_of(self.catalog, states, facts, budget_bytes=self._room_bytes, absent=self._absent())
 
     def _memory_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
         """Of `doctor`."""

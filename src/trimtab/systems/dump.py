@@ -10,6 +10,9 @@ from trimtab.systems.codec.jvm_options import COLLECTOR, collector_of
 
 __all__ = ["PRINTS", "printed_values"]
 
+_SHORT = {"-Xmx": "-XX:MaxHeapSize", "-Xms": "-XX:InitialHeapSize"}
+"""Options that set a flag by another name."""
+
 _FLAG = re.compile(r"^ *\S+ +(?P<name>\w+) +:?= ?(?P<value>.*?) +\{[^}]*\}(?: +\{[^}]*\})? *$", re.MULTILINE)
 
 PRINTS = ("flags", "settings", *sorted(set(CODECS) - {"template", "scalar"}))
@@ -34,4 +37,5 @@ def printed_values(prints: str, text: str, addresses: Sequence[str]) -> dict[str
     found = {f"-XX:{flag['name']}": flag["value"] for flag in _FLAG.finditer(text)}
     used = [name for address, value in found.items() if value == "true" and (name := collector_of(address))]
     found |= {COLLECTOR: used[0]} if used else {}
+    found |= {short: found[flag] for short, flag in _SHORT.items() if flag in found}
     return {address: found[address] for address in addresses if address in found}

@@ -23,18 +23,28 @@ def facet_names() -> tuple[str, ...]:
 
 
 def with_facets(table: Mapping[str, Any]) -> dict[str, Any]:
-    """A catalogue with those of its `facets` taken in; what it says itself of a channel, and of a word, wins.
+    """A catalogue with those of its `facets` taken in; what it says itself of a channel, of a word, and in [facet_knob.NAME] of a
+    knob of theirs, wins.
 
     Raises:
-        UsageError: there is no such facet, or a name is in both.
+        UsageError: there is no such facet, or a name is in both, or [facet_knob] has one that is in none.
     """
     found, names = dict(table), table.get("facets", ())
+    own = found.pop("facet_knob", {}) if names else {}
     for name in names if isinstance(names, list) else ():
         if name not in facet_names():
             raise UsageError(f"facets names {name!r}: there is no such facet", hint=f"use: {', '.join(facet_names())}")
         path = files("trimtab.catalog") / "facets" / f"{name}.toml"
         found = _joined(found, tomllib.loads(path.read_text(encoding="utf-8")), name)
-    return found
+    return {**found, "knob": _with_own(found["knob"], own)} if own else found
+
+
+def _with_own(knobs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`knobs` with what the catalogue itself says of those of its facets."""
+    for name in own:
+        if name not in knobs:
+            raise UsageError(f"[facet_knob.{name}]: no facet has that knob", hint="write a further knob as [knob.NAME]")
+    return {**knobs, **{name: {**knobs[name], **table} for name, table in own.items()}}
 
 
 def _joined(own: dict[str, Any], facet: dict[str, Any], name: str) -> dict[str, Any]:

@@ -33,6 +33,7 @@ class Words:
         parsed: the inverse.
         states: reads every knob with the value in use.
         told: the values in use, of those knobs of which the program itself tells them.
+        together: knobs that a file must name whenever it names this one.
     """
 
     knob: Callable[[str], Knob]
@@ -40,6 +41,7 @@ class Words:
     parsed: Callable[[Knob, str], Value]
     states: Callable[[], Mapping[str, KnobState]]
     told: Callable[[], Mapping[str, Value]]
+    together: Callable[[str], Collection[str]]
 
 
 class Files(Undo):
@@ -93,6 +95,20 @@ class Files(Undo):
         mine = {n: self._places[n] for n in config if self._places[n].channel is channel and n not in off}
         return {place.address: self.written(name, config[name]) for name, place in mine.items()}
 
+    def whole(self, config: Config, base: Snapshot | None) -> Config:
+        """`config` with the knobs, as found, that a file must name beside those in it, where it does not name them yet."""
+        if base is None:
+            return config
+        more = {}
+        for other in sorted(self._partners(config) - config.keys()):
+            place = self._places[other]
+            if not place.channel.values(file_from_json(base.files[str(place.channel.path)]), [place.address]):
+                more[other] = base.values[other]
+        return Config({**config, **more}) if more else config
+
+    def _partners(self, config: Mapping[str, Value]) -> set[str]:
+        return {other for name in config for other in self._words.together(name)}
+
     def left_out(
         self, config: Mapping[str, Value], values: Mapping[str, Value], found: Mapping[FileChannel, FileCopy | None]
     ) -> frozenset[str]:
@@ -105,7 +121,7 @@ class Files(Undo):
             found: the files, as found.
         """
         off = set(inactive(config, values, self._words.knob))
-        for name in config.keys() - off:
+        for name in config.keys() - off - self._partners(config):
             knob, place = self._words.knob(name), self._places[name]
             if config[name] == values.get(name) and _is_beyond(knob, config[name]):
                 off |= set() if place.channel.values(found[place.channel], [place.address]) else {name}
@@ -127,24 +143,32 @@ class Files(Undo):
         values = {name: state.running for name, state in states.items()}
         return frozenset(name for name in self._live.knobs if not self._live.watcher(name, values))
 
-    def in_file(self, name: str) -> Value:
-        """The value that the file of a knob gives it now, which may be that of another knob there, or the default."""
-        place, knob = self._places[name], self._words.knob(name)
+    def named(self, name: str) -> str | None:
+        """What the file of a knob says of it now, which may be the value of another knob there; None where its default counts."""
+        place = self._places[name]
         located = place.located(place.channel.values(place.channel.read(), [place.address, place.fallback]))
-        return self._words.parsed(knob, located.value) if located is not None else knob.default
+        return located.value if located is not None else None
+
+    def in_file(self, name: str) -> Value:
+        """The value that the file of a knob gives it now."""
+        knob, text = self._words.knob(name), self.named(name)
+        return self._words.parsed(knob, text) if text is not None else knob.default
 
     def of_channel(self, channel: FileChannel) -> set[str]:
         """The knobs that are written to it."""
         return {name for name, place in self._places.items() if place.channel is channel}
 
-    def differing(self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None) -> set[str]:
-        """The knobs that have another value in `goal` than `now`."""
+    def differing(
+        self, channel: FileChannel, now: FileCopy | None, goal: FileCopy | None, found: Mapping[str, Value]
+    ) -> set[str]:
+        """The knobs that have another value in `goal` than `now`. One that a file does not name has its value as `found`, which
+        need not be its default: another file may give it, or the program may compute it at its start."""
         mine = {name: place for name, place in self._places.items() if place.channel is channel}
         before, after = (channel.values(copy, [place.address for place in mine.values()]) for copy in (now, goal))
 
         def value(name: str, values: Mapping[str, Located]) -> Value:
             knob, located = self._words.knob(name), mine[name].located(values)
-            return self._words.parsed(knob, located.value) if located is not None else knob.default
+            return self._words.parsed(knob, located.value) if located is not None else found.get(name, knob.default)
 
         return {name for name in mine if value(name, before) != value(name, after)}
 
@@ -187,7 +211,7 @@ class _Change:
                 if mine & self._config.keys() and channel.is_lasting and not channel.is_live:
                     self._written[channel] = file_digest(now)  # it has what an earlier change of ours has written
                 continue
-            self._changed |= files.differing(channel, now, goal)
+            self._changed |= files.differing(channel, now, goal, self._base.values)
             self._gone |= files.rewritten(channel, now, goal) - (self._config.keys() - self._off)
             channel.put(goal)
             self._written[channel] = file_digest(channel.read())

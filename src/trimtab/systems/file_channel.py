@@ -50,6 +50,7 @@ class FileChannel:
         self.codec = table.made()
         self.is_lasting = not str(path).startswith(_KERNEL)
         self._in_place = table.in_place or not self.is_lasting
+        self._must_exist = table.must_exist
         self._host = host
         self._defaults = defaults
         self._no_place: tuple[str | None, dict[tuple[str, str], str]] = (None, {})
@@ -68,9 +69,10 @@ class FileChannel:
             return None
 
     def missing(self, copy: FileCopy | None) -> str:
-        """Why nothing can be written to a file of the kernel, given what `read` gave; "" when it can, and for other files."""
+        """Why nothing can be written to a file of the kernel, or to one that must be there, given what `read` gave; else ""."""
         if self.is_lasting:
-            return ""
+            is_none = self._must_exist and copy is None
+            return f"there is no file={str(self.path)!r}: name the one that the program reads" if is_none else ""
         if needs_disk(self.path):
             return 'no disk is known that the other targets use: name one, names = { disk = "sda" }'
         if copy is None:

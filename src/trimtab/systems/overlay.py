@@ -85,6 +85,7 @@ class Rule(BaseModel):
         name: what messages call it.
         says: in words, for a rule that is checked before a change and is no constraint of the search.
         only: the product that it holds for; "" for all.
+        binds: of its knobs the one that it is about: where that is not set the system brings it in line by itself; "" for all.
         use: "search" for one that bounds the search alone, and only where the running config keeps it.
     """
 
@@ -93,6 +94,7 @@ class Rule(BaseModel):
     name: str = ""
     says: str = ""
     only: str = ""
+    binds: str = ""
     use: Literal["both", "search"] = "both"
 
 
@@ -243,6 +245,7 @@ class Overlay(BaseModel, Generic[K]):
         return (self.advice, *(each.settings for each in self.advice_when))
 
     def named(self) -> Iterator[tuple[str, str]]:
-        """(where, knob) of each knob that orders and shrinks speak of."""
+        """(where, knob) of each knob that orders, shrinks and the binding of a rule speak of."""
         yield from (("orders", name) for pair in self.orders for name in pair)
+        yield from (("binds", rule.binds) for rule in self.constraint if rule.binds)
         yield from (("shrinks", name) for name in self.shrinks)

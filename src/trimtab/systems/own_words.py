@@ -80,6 +80,13 @@ class OwnWords:
         absent = {choice for choice, need in needs.items() if self._is_without(need)}
         return replace(knob, choices=tuple(each for each in knob.choices if each not in absent)) if absent else knob
 
+    def shown(self, name: str) -> str | None:
+        """The choice of a knob that the `features` command shows; None where it shows none, or there is no such command."""
+        if self._settings.features is None:
+            return None
+        text = self._told("features", self._settings.features, is_lasting=True)
+        return next((each for each, words in self._catalog.knob[name].shown_by.items() if words in text), None)
+
     def _is_without(self, need: str) -> bool:
         """Whether the `features` command says so; nobody knows without one, or of a node that cannot be asked now."""
         command = self._settings.features

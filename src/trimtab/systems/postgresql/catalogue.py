@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.systems.knobs import Kind, Reading, Sight
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = ["CATALOG", "Facts", "is_kept", "major_version", "missing_knobs", "read_facts", "read_rows"]
+__all__ = [
+    "CATALOG",
+    "Facts",
+    "is_kept",
+    "major_version",
+    "missing_knobs",
+    "read_facts",
+    "read_rows",
+    "without_io_uring",
+]
 
 CATALOG = server_catalog("postgresql")
 
 _KINDS: Mapping[str, Kind] = {"bool": "bool", "integer": "integer", "real": "real", "enum": "choice"}
 _DENIED = {key: denial.reason for key, denial in CATALOG.denied.items()}
 _OWN_SESSION = ("client", "session")
+_IO_URING = "io_uring"
+_SYSCTL = Path("/proc/sys/kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,29 @@ def read_rows(connection: Connection) -> dict[str, Reading]:
             is_fixed=context == "internal", is_pending=is_pending, is_permitted=may_set,
         )  # fmt: skip
     return found
+
+
+def without_io_uring(rows: Mapping[str, Reading]) -> Mapping[str, Reading]:
+    """`rows` of a server on this machine, without the choice that its kernel forbids: such a server does not start.
+
+    `kernel.io_uring_disabled` (Linux: admin-guide/sysctl/kernel): 2 forbids it to all; 1 to all but `io_uring_group` and those
+    with CAP_SYS_ADMIN, which PostgreSQL, never run as root, has not. What a container forbids besides (seccomp) only shows at
+    a start.
+    """
+    method, disabled = rows.get("io_method"), _number_in("io_uring_disabled")
+    is_forbidden = disabled == 2 or (disabled == 1 and _number_in("io_uring_group") < 0)
+    if method is None or method.text == _IO_URING or not is_forbidden:
+        return rows
+    choices = tuple(choice for choice in method.choices if choice != _IO_URING)
+    return {**rows, method.name: replace(method, choices=choices)}
+
+
+def _number_in(name: str) -> int:
+    """0 where this kernel has no such setting, or hides it."""
+    try:
+        return int((_SYSCTL / name).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
 
 
 def is_kept(reading: Reading) -> bool:

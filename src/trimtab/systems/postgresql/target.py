@@ -19,7 +19,15 @@ from trimtab.systems.network import Link
 from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql import extension_build, grant, in_engine, preflight
 from trimtab.systems.postgresql.autoconf import file_faults
-from trimtab.systems.postgresql.catalogue import CATALOG, Facts, major_version, missing_knobs, read_facts, read_rows
+from trimtab.systems.postgresql.catalogue import (
+    CATALOG,
+    Facts,
+    major_version,
+    missing_knobs,
+    read_facts,
+    read_rows,
+    without_io_uring,
+)
 from trimtab.systems.postgresql.change import AlterSystem
 from trimtab.systems.postgresql.embedded import EmbeddedReach
 from trimtab.systems.postgresql.foreign import take_picture
@@ -72,13 +80,14 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         """Whether the wheel with the server is installed."""
         return is_installed()
 
-    def _look(self) -> tuple[dict[str, Reading], Facts]:
+    def _look(self) -> tuple[Mapping[str, Reading], Facts]:
         try:
             with self._reach.connect() as connection:
                 rows = read_rows(connection)
-                return rows, read_facts(connection, rows)
+                facts = read_facts(connection, rows)
         except StatementError as error:
             raise TargetError(f"the server's state cannot be read: {error.message}", hint="see its log") from error
+        return (without_io_uring(rows) if self._reach.is_here else rows), facts
 
     @property
     def _room_bytes(self) -> int:
@@ -130,12 +139,6 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         """Which knobs of those asked for this server does not have, and what `recover` could not do later."""
         rows, facts = self._look()
         return (*missing_knobs(self.settings.knobs, rows, facts.major), *super().notes())
-
-    def _watched_bytes(self) -> int | None:
-        try:
-            return self.budget_bytes
-        except TargetError:
-            return None  # a server on another machine: nothing there is watched either
 
     def _folders(self) -> Iterator[Path]:
         """The data directory, and what lies elsewhere through a link: write-ahead log, tablespaces."""

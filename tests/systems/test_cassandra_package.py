@@ -1,0 +1,198 @@
+"""The node of a package: its Java machine has the options of two files, and of the script that starts it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fetch_servers import PROGRAMS
+from tests.servers import free_port, made
+from tests.systems.cassandra_node import cassandra
+from trimtab import plugins
+from trimtab.errors import ApplyError
+from trimtab.host import LocalHost
+from trimtab.space import Config
+from trimtab.systems.catalog_file import catalog_faults
+from trimtab.systems.facets import with_facets
+
+pytestmark = pytest.mark.needs("java")
+
+GIB = 1 << 30
+OF_ALL = "# for every Java\n-ea\n-XX:+AlwaysPreTouch\n-XX:-UsePerfData\n#-Xms4G\n#-Xmx4G\n"
+OF_17 = "### G1\n-XX:+UseG1GC\n-XX:MaxGCPauseMillis=300\n-Djdk.attach.allowAttachSelf=true\n"
+START = """#!/bin/sh
+# As bin/cassandra.in.sh and conf/cassandra-env.sh of 5.0 gather the options: the file of the Java version comes last, and the
+# heap that they compute comes after it, unless the files have both of its sizes.
+options=$(grep -h '^-' {conf}/jvm-server.options {conf}/jvm17-server.options | tr '\\n' ' ')
+case $options in
+  *Xms*Xmx* | *Xmx*Xms*) ;;
+  *Xms* | *Xmx*) echo "Please set or unset -Xmx and -Xms flags in pairs" >&2; exit 1 ;;
+  *) options="$options -Xms300M -Xmx300M" ;;
+esac
+exec java $options "$@"
+"""
+
+
+def package(folder: Path, *, of_all: str = OF_ALL, of_17: str = OF_17) -> Any:
+    """One that is stopped."""
+    conf = folder / "conf"
+    conf.mkdir(exist_ok=True)
+    for name, text in (
+        ("cassandra.yaml", "cluster_name: trimtab\n"), ("jvm-server.options", of_all), ("jvm17-server.options", of_17),
+        ("start.sh", START.format(conf=conf)),
+    ):  # fmt: skip
+        (conf / name).write_text(text)
+    return plugins.load("targets", "cassandra").from_settings("db", table(folder), state_dir=folder / "state")
+
+
+def table(folder: Path, **more: Any) -> dict[str, Any]:
+    conf = folder / "conf"
+    files = {"yaml": "cassandra.yaml", "options": "jvm-server.options", "jvm": "jvm17-server.options"}
+    files = {channel: str(conf / name) for channel, name in files.items()}
+    return {
+        "kind": "cassandra", "memory": "4GiB", "knobs": "all", "url": "cql://127.0.0.1:1/",
+        "files": {**files, "table": str(conf / "tables.properties")},
+        "start": "false", "stop": "true", "pid_file": str(folder / "pid"), **more,
+    }  # fmt: skip
+
+
+def flags(folder: Path) -> dict[str, str]:
+    """What the node's Java machine would make of the files as they are."""
+    argv = ["sh", folder / "conf/start.sh", "-XX:-AlwaysPreTouch", "-XX:+PrintFlagsFinal", "-version"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    return dict(re.findall(r"^ *\S+ +(\w+) += (\S+)", done.stdout, re.MULTILINE))
+
+
+def written(target: Any, config: Config) -> None:
+    """The files as a trial leaves them."""
+    base, states = target.snapshot(), target.states()
+    target._check(config, states)
+    target._files.change(target._files.whole(config, base), states, base, stays=False).write()
+
+
+@pytest.mark.parametrize(
+    ("config", "heap", "collector"),
+    [
+        ({"MaxHeapSize": GIB, "InitialHeapSize": GIB // 2}, (GIB // 2, GIB), "G1"),
+        ({"collector": "Parallel", "MaxGCPauseMillis": 100}, (300 << 20, 300 << 20), "Parallel"),
+        ({"AlwaysPreTouch": False}, (300 << 20, 300 << 20), "G1"),
+    ],
+)
+def test_what_is_written_is_what_the_node_starts_with(
+    tmp_path: Path, config: dict[str, Any], heap: tuple[int, int], collector: str
+) -> None:
+    written(package(tmp_path), Config(config))
+    found = flags(tmp_path)
+    assert (int(found["InitialHeapSize"]), int(found["MaxHeapSize"])) == heap
+    assert found[f"Use{collector}GC"] == "true"
+    assert found["MaxGCPauseMillis"] == str(config.get("MaxGCPauseMillis", 300))
+
+
+def test_a_heap_has_both_of_its_sizes_in_the_file(tmp_path: Path) -> None:
+    """The start script refuses one alone; what is not tuned has its value as found."""
+    target = package(tmp_path, of_17=f"{OF_17}-XX:InitialHeapSize=200m\n")
+    written(target, Config({"MaxHeapSize": GIB}))
+    assert (tmp_path / "conf/jvm17-server.options").read_text().endswith("\n-Xms64m\n-Xmx1024m\n")
+    assert int(flags(tmp_path)["MaxHeapSize"]) == GIB
+    own = target.announce(Config({"MaxHeapSize": GIB}))
+    assert own.texts == {"MaxHeapSize": ("1024m",), "InitialHeapSize": ("64m",)}, "both are ours to take back"
+    assert "-Xms64m" in target.fragment(Config({"MaxHeapSize": GIB}))
+
+
+def test_sizes_that_the_files_have_already_are_left_as_they_are(tmp_path: Path) -> None:
+    target = package(tmp_path, of_17=f"{OF_17}-Xms1G\n-Xmx2G\n")
+    written(target, Config({"MaxHeapSize": 3 * GIB}))
+    assert (tmp_path / "conf/jvm17-server.options").read_text() == f"{OF_17}-Xms1G\n-Xmx3072m\n"
+
+
+def test_both_files_are_checked_together(tmp_path: Path) -> None:
+    target = package(tmp_path, of_all=f"{OF_ALL}-XX:+UseSerialGC\n", of_17="-XX:MaxGCPauseMillis=300\n")
+    with pytest.raises(ApplyError, match="(?s)would refuse file=.*(Multiple garbage collectors|Conflicting collector)"):
+        target._check(Config({"collector": "Parallel"}), target.states())
+    target._check(Config({"MaxGCPauseMillis": 200}), target.states())
+
+
+def test_a_file_of_another_java_locks_its_flags(tmp_path: Path) -> None:
+    target = package(tmp_path)
+    (tmp_path / "conf/jvm17-server.options").rename(tmp_path / "conf/jvm11-server.options")
+    states = target.states()
+    for name in ("collector", "MaxHeapSize", "MaxGCPauseMillis"):
+        assert states[name].lock_reason.startswith("there is no file="), name
+        assert states[name].lock_reason.endswith("jvm17-server.options': name the one that the program reads")
+    assert not states["concurrent_reads"].lock_reason
+
+
+def test_a_catalogue_may_say_more_of_the_knobs_of_its_facets() -> None:
+    catalog, faults = catalog_faults(plugins.load("targets", "cassandra").catalogue_text(""))
+    assert catalog is not None
+    assert not faults
+    assert catalog.address_of("MaxHeapSize") == "-Xmx"
+    with pytest.raises(Exception, match=r"\[facet_knob\.no_such\]: no facet has that knob"):
+        with_facets({"facets": ["jvm"], "facet_knob": {"no_such": {"address": "-Xmx"}}})
+
+
+@contextmanager
+def running(state_dir: Path) -> Iterator[Any]:
+    """A real node, started as the package does it: its archives are those of a private one."""
+    with made("cassandra") as folder:
+        port = free_port()
+        private = cassandra(folder / "state", folder=str(folder / "node"), port=port)
+        private.open()
+        private.close()  # its folders and its cassandra.yaml are made
+        node, conf = folder / "node", folder / "conf"
+        conf.mkdir(exist_ok=True)
+        options = (node / "conf/jvm.options").read_text()
+        of_17 = "".join(line for line in options.splitlines(keepends=True) if not line.startswith("-Xm"))
+        package(folder, of_17=of_17)
+        (conf / "cassandra.yaml").write_text((node / "conf/cassandra.yaml").read_text())
+        words = [
+            f"-Dcassandra.config=file://{conf}/cassandra.yaml", f"-Dcassandra.storagedir={node}",
+            f"-Dlogback.configurationFile={node}/conf/logback.xml", f"-Dcassandra.native_transport_port={port}",
+            f"-Dcassandra.storage_port={free_port()}", "-Dcassandra.ring_delay_ms=1",
+            "-Dcassandra.skip_wait_for_gossip_to_settle=0", "-Dcassandra-foreground=yes",
+            f"-Djava.io.tmpdir={node}/temp", f"-Djna.tmpdir={node}/temp",
+            "-cp", f"{PROGRAMS}/cassandra-5.0/lib/*", "org.apache.cassandra.service.CassandraDaemon",
+        ]  # fmt: skip
+        daemon = (
+            f"setsid sh {conf}/start.sh {shlex.join(words)} > {folder}/log 2>&1 < /dev/null & echo $! > {folder}/pid"
+        )
+        more = {
+            "url": f"cql://127.0.0.1:{port}/", "start": f"sh -c {shlex.quote(daemon)}", "process": "java",
+            "stop": f"sh -c 'kill $(cat {folder}/pid); while kill -0 $(cat {folder}/pid); do sleep 0.2; done; true'",
+            "log_file": f"{folder}/log", "restart_timeout_s": 400,
+        }  # fmt: skip
+        target = plugins.load("targets", "cassandra").from_settings("db", table(folder, **more), state_dir=state_dir)
+        host = LocalHost()
+        assert host.run(shlex.split(more["start"]), timeout_s=60).exit_code == 0
+        try:
+            target._reach._wait_healthy(float("inf"))
+            target.open()
+            yield target
+            target.close()
+        finally:
+            host.run(shlex.split(more["stop"]), timeout_s=120)
+
+
+@pytest.mark.service
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.needs("cassandra")
+def test_heap_and_collector_of_a_running_node_change_and_come_back(state_dir: Path) -> None:
+    with running(state_dir) as node:
+        found, states = node.snapshot(), node.states()
+        assert states["MaxHeapSize"].running == 300 << 20, "what the start script computes"
+        config = Config({"MaxHeapSize": 448 << 20, "collector": "Serial"})
+        node.preflight(config)
+        assert node.apply(config).effective == dict(config)
+        assert node.states()["InitialHeapSize"].running == 300 << 20
+        node.restore(found)
+        again = node.states()
+        assert (again["MaxHeapSize"].running, again["collector"].running) == (300 << 20, "G1")
+        assert node.snapshot().files == found.files
