@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.apps.conftest import target
-from tests.needs import IS_FULL
 from tests.workload.runs import to_the_end
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
@@ -23,9 +22,6 @@ from trimtab.workload.webapp import Answer, ask, built
 from trimtab.workload.webapp.deploy import deployment
 
 __all__ = ["Site", "site"]
-
-N_BROWSERS = 8 if IS_FULL else 2
-"""Two can already be in each other's way."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class Site:
 
     def browse(self, numbers: Mapping[str, int], mix: str, duration_s: float) -> SecondLog:
         """What browsers that do not think meet on a walk."""
-        table = Table({"mix": mix, "think_scale": 0, "load": {"users": N_BROWSERS}}, "[workload]", SITE_KEYS)
+        table = Table({"mix": mix, "think_scale": 0, "load": {"users": 8}}, "[workload]", SITE_KEYS)
         load = SiteLoad.from_table(table, builtin_site(self.name), Path()).with_numbers(dict(numbers))
         return to_the_end(load.start(self.endpoint, seed=1, duration_s=duration_s))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -335,73 +334,6 @@ def test_what_binds_the_log_buffer_of_mariadb_does_not_bind_that_of_mysql() -> N
     check_rules(CATALOG, Config({name: 128 << 20}), found, {}, product="mysql")
     (of_mariadb,) = constraints(CATALOG, (name,), states(), {}, product="mariadb")
     assert of_mariadb.label == "innodb_log_buffer_size <= innodb_log_file_size"
-
-
-def test_a_small_buffer_pool_of_mysql_has_one_part_and_one_page_cleaner() -> None:
-    names = ("innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_page_cleaners")
-    found = mysql_states({**BOUNDS, "memory": float(8 << 30)})
-    knobs = [replace(found[name].knob, default=found[name].running) for name in names]
-    rules = tuple(constraints(CATALOG, names, found, {}, product="mysql"))
-    space = Space(knobs, rules)
-    small, large, made = (
-        Config(dict(zip(names, values, strict=True)))
-        for values in ((1016 << 20, 8, 4), (1 << 30, 8, 4), (1016 << 20, 1, 1))
-    )
-    assert space.canonical(small) == made
-    assert space.canonical(large) == large
-    assert space.is_feasible(large)
-    assert not space.is_feasible(large.replace({"innodb_buffer_pool_instances": 2}))
-    check_rules(CATALOG, large, found, {}, product="mysql")
-    with pytest.raises(ApplyError, match="innodb_page_cleaners <= innodb_buffer_pool_instances does not hold"):
-        check_rules(CATALOG, large.replace({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
-
-
-def test_page_cleaners_that_are_not_tuned_bind_nothing() -> None:
-    """The server lowers them by itself."""
-    found = mysql_states(innodb_buffer_pool_size=2 << 30, innodb_buffer_pool_instances=8, innodb_page_cleaners=4)
-    assert list(constraints(CATALOG, ("innodb_buffer_pool_instances",), found, {}, product="mysql")) == []
-    check_rules(CATALOG, Config({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
-
-
-@pytest.mark.parametrize(
-    ("memory", "cores", "parts"), [(1 << 30, 8, 1), (8 << 30, 2, 1), (8 << 30, 8, 4), (64 << 30, 64, 8)]
-)
-def test_as_many_page_cleaners_as_parts_are_advised(memory: int, cores: int, parts: int) -> None:
-    found = mysql_states({**BOUNDS, "memory": float(memory)})
-    facts = {
-        **BOUNDS,
-        **MEMORY_FACTS,
-        "memory": float(memory),
-        "cores": float(cores),
-        "clients": 8.0,
-        "ssd": 1.0,
-        "hdd": 0.0,
-    }
-    config = advised(CATALOG, found, facts, memory_of(CATALOG, found, facts, budget_bytes=memory))
-    assert config["innodb_page_cleaners"] == config["innodb_buffer_pool_instances"] == parts
-
-
-@pytest.mark.parametrize(
-    ("size", "parts", "taken"),
-    [
-        (128 << 20, 1, 128 << 20),
-        (136 << 20, 1, 256 << 20),
-        (4608 << 20, 16, 6 << 30),
-        (4608 << 20, 1, 4608 << 20),
-        (6 << 30, 16, 6 << 30),
-    ],
-)
-def test_the_memory_of_a_buffer_pool_is_what_the_server_makes_of_it(size: int, parts: int, taken: int) -> None:
-    """The first two, and 2176 MiB in 16 parts that become 4 GiB, were seen on a server 8.0.31."""
-    model = _memory(mysql_states())
-    config = Config({"innodb_buffer_pool_size": size, "innodb_buffer_pool_instances": parts})
-    assert model.use(config)["innodb_buffer_pool_size"] == pytest.approx(taken * 1.05)
-    limit = replace(model, budget_bytes=math.ceil(model.total({}))).constraint(tuple(config))
-    assert limit is not None
-    space = Space(
-        [model.knobs[name] for name in config], [limit], also_legal={name: (value,) for name, value in config.items()}
-    )
-    assert space.is_feasible(config) is (taken == 128 << 20)
 
 
 def test_values_are_written_and_compared_as_the_server_does() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -11,15 +13,18 @@ import pytest
 
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.needs import require
+from tests.systems.test_mysql_catalogue import BOUNDS, mysql_states
 from trimtab.errors import ApplyError
 from trimtab.records import Context
-from trimtab.space import Config, RestartClass
+from trimtab.space import Config, RestartClass, Space
 from trimtab.systems.base import Snapshot
 from trimtab.systems.mysql import MysqlTarget
 from trimtab.systems.mysql.catalogue import CATALOG
+from trimtab.systems.mysql.pool import MEMORY_FACTS
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.set_global import Resize, resize_of, set_dynamic
 from trimtab.systems.mysql.variables import from_mariadb
+from trimtab.systems.rules import advised, check_rules, constraints, memory_of
 
 GIB, MIB = 1 << 30, 1 << 20
 POOL, POOL_MAX = "innodb_buffer_pool_size", "innodb_buffer_pool_size_max"
@@ -99,6 +104,73 @@ def test_a_resize_that_fails_or_does_not_end_is_no_config_to_measure() -> None:
     ) as late:
         _resize(Resizing(BUSY), resize_s=0.1)
     assert "restart_timeout_s" in str(late.value.hint)
+
+
+def test_a_small_buffer_pool_of_mysql_has_one_part_and_one_page_cleaner() -> None:
+    names = ("innodb_buffer_pool_size", "innodb_buffer_pool_instances", "innodb_page_cleaners")
+    found = mysql_states({**BOUNDS, "memory": float(8 << 30)})
+    knobs = [replace(found[name].knob, default=found[name].running) for name in names]
+    rules = tuple(constraints(CATALOG, names, found, {}, product="mysql"))
+    space = Space(knobs, rules)
+    small, large, made = (
+        Config(dict(zip(names, values, strict=True)))
+        for values in ((1016 << 20, 8, 4), (1 << 30, 8, 4), (1016 << 20, 1, 1))
+    )
+    assert space.canonical(small) == made
+    assert space.canonical(large) == large
+    assert space.is_feasible(large)
+    assert not space.is_feasible(large.replace({"innodb_buffer_pool_instances": 2}))
+    check_rules(CATALOG, large, found, {}, product="mysql")
+    with pytest.raises(ApplyError, match="innodb_page_cleaners <= innodb_buffer_pool_instances does not hold"):
+        check_rules(CATALOG, large.replace({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
+
+
+def test_page_cleaners_that_are_not_tuned_bind_nothing() -> None:
+    """The server lowers them by itself."""
+    found = mysql_states(innodb_buffer_pool_size=2 << 30, innodb_buffer_pool_instances=8, innodb_page_cleaners=4)
+    assert list(constraints(CATALOG, ("innodb_buffer_pool_instances",), found, {}, product="mysql")) == []
+    check_rules(CATALOG, Config({"innodb_buffer_pool_instances": 2}), found, {}, product="mysql")
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "parts"), [(1 << 30, 8, 1), (8 << 30, 2, 1), (8 << 30, 8, 4), (64 << 30, 64, 8)]
+)
+def test_as_many_page_cleaners_as_parts_are_advised(memory: int, cores: int, parts: int) -> None:
+    found = mysql_states({**BOUNDS, "memory": float(memory)})
+    facts = {
+        **BOUNDS,
+        **MEMORY_FACTS,
+        "memory": float(memory),
+        "cores": float(cores),
+        "clients": 8.0,
+        "ssd": 1.0,
+        "hdd": 0.0,
+    }
+    config = advised(CATALOG, found, facts, memory_of(CATALOG, found, facts, budget_bytes=memory))
+    assert config["innodb_page_cleaners"] == config["innodb_buffer_pool_instances"] == parts
+
+
+@pytest.mark.parametrize(
+    ("size", "parts", "taken"),
+    [
+        (128 << 20, 1, 128 << 20),
+        (136 << 20, 1, 256 << 20),
+        (4608 << 20, 16, 6 << 30),
+        (4608 << 20, 1, 4608 << 20),
+        (6 << 30, 16, 6 << 30),
+    ],
+)
+def test_the_memory_of_a_buffer_pool_is_what_the_server_makes_of_it(size: int, parts: int, taken: int) -> None:
+    """The first two, and 2176 MiB in 16 parts that become 4 GiB, were seen on a server 8.0.31."""
+    model = memory_of(CATALOG, mysql_states(), {**MEMORY_FACTS, "clients": 8.0}, budget_bytes=GIB)
+    config = Config({"innodb_buffer_pool_size": size, "innodb_buffer_pool_instances": parts})
+    assert model.use(config)["innodb_buffer_pool_size"] == pytest.approx(taken * 1.05)
+    limit = replace(model, budget_bytes=math.ceil(model.total({}))).constraint(tuple(config))
+    assert limit is not None
+    space = Space(
+        [model.knobs[name] for name in config], [limit], also_legal={name: (value,) for name, value in config.items()}
+    )
+    assert space.is_feasible(config) is (taken == 128 << 20)
 
 
 def _table(which: str) -> dict[str, str]:
