@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.space import Config
 from trimtab.study import (
     Slo,
@@ -104,3 +104,19 @@ def test_without_a_word_of_its_own_the_listener_is_told(fake: FakeStudy) -> None
     _left_by_a_killed_tuner(fake)
     fake.tune()
     assert fake.listener.phases[0] == TOLD
+
+
+def test_a_study_that_could_not_begin_does_not_stand_in_the_way_of_its_corrected_file(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*arguments: object) -> None:
+        raise LoadError("script='pay.sql' cannot be used", hint="correct it")
+
+    fake.text = fake.text.replace("12 trials", "3 trials")
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fake.workload), "prepare", refused)
+        with pytest.raises(LoadError, match="cannot be used"):
+            fake.tune()
+    fake.text = fake.text.replace('name = "fake"', 'name = "fake"\nseed = 7')
+    _, trials = fake.tune()
+    assert trials

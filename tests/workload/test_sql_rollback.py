@@ -42,7 +42,7 @@ ID = {"id": {"type": "int", "low": 1, "high": 2}}
 
 def own(folder: Path, text: str, **settings: Any) -> SqlWorkload:
     (folder / "own.sql").write_text(text)
-    table = {"database": SHOP, "files": ["own.sql"], "load": {"users": 2}, "start_state": "rollback"}
+    table = {"database": SHOP, "files": ["own.sql"], "load": {"users": 2, "think": "2ms"}, "start_state": "rollback"}
     return SqlWorkload.from_settings(table | settings, directory=folder)
 
 
@@ -88,7 +88,7 @@ def test_nothing_stays_on_postgresql(postgres: Endpoint, tmp_path: Path) -> None
         "UPDATE item SET price = price + 1 WHERE id = :id;\nSAVEPOINT a;\nINSERT INTO seen VALUES (1);\nROLLBACK TO a;\n"
         "CREATE TABLE made AS SELECT 1 AS x;\nDROP TABLE seen;"
     )
-    log = load(own(tmp_path, text, parameters=ID, load={"users": 1}), postgres)
+    log = load(own(tmp_path, text, parameters=ID, load={"users": 1, "think": "2ms"}), postgres)
     assert not log.error_classes, log.errors
     assert counts(log)["own"] > 10
     assert row(postgres, SHOP, STATE) == UNTOUCHED
@@ -120,7 +120,7 @@ def test_a_script_with_a_transaction_of_its_own_is_refused(
 
 def test_a_script_without_a_transaction_around_it_may_have_its_own(postgres: Endpoint, tmp_path: Path) -> None:
     text = "BEGIN;\nUPDATE item SET price = price + 0;\nCOMMIT;"
-    log = load(own(tmp_path, text, start_state="none", load={"users": 1}), postgres, duration_s=0.5)
+    log = load(own(tmp_path, text, start_state="none", load={"users": 1, "think": "2ms"}), postgres, duration_s=0.5)
     assert not log.error_classes, log.errors
     assert counts(log)["own"] > 0
 
@@ -182,7 +182,7 @@ def test_nothing_stays_on_mysql(mysql: Endpoint, tmp_path: Path) -> None:
         "UPDATE item SET price = price + 1 WHERE id = :id;\nSAVEPOINT a;\nINSERT INTO seen VALUES (1);\nROLLBACK TO a;\n"
         "REPLACE INTO item VALUES (2, 99);\nINSERT INTO seen SELECT id FROM item;"
     )
-    log = load(own(tmp_path, text, parameters=ID, load={"users": 1}), mysql)
+    log = load(own(tmp_path, text, parameters=ID, load={"users": 1, "think": "2ms"}), mysql)
     assert not log.error_classes, log.errors
     assert counts(log)["own"] > 10
     assert rows(mysql, STATE) == [UNTOUCHED]

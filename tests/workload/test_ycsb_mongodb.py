@@ -34,7 +34,9 @@ def at(port: int, **more: Any) -> Endpoint:
 
 
 def ycsb(**settings: Any) -> YcsbWorkload:
-    return YcsbWorkload.from_settings({"kind": "ycsb", "records": RECORDS, "load": {"users": 2}, **settings})
+    return YcsbWorkload.from_settings(
+        {"kind": "ycsb", "records": RECORDS, "load": {"users": 2, "think": "5ms"}, **settings}
+    )
 
 
 def ran(workload: YcsbWorkload, endpoint: Endpoint) -> SecondLog:

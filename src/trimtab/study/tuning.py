@@ -77,6 +77,8 @@ def tune(
     history = open_history_at(file.study.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)
+        if found is not None and found.fingerprint not in fingerprints and not history.trials(found.id):
+            found = None  # nothing was measured before something in its file, or its scripts, had to be corrected
         if found is not None and found.fingerprint not in fingerprints:
             raise HistoryError(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
