@@ -220,5 +220,6 @@ def _says_something(trial: Trial) -> bool:
 def _gain(trial: Trial, start_loss: float) -> float | None:
     """Log of how many times better than the start; what misses a constraint is worse by as much. None where the config failed, or
     a constraint could not be measured."""
-    is_known = not trial.status.is_config_fault and trial.loss is not None and math.isfinite(trial.excess)
-    return start_loss - trial.loss - trial.excess if is_known and trial.loss is not None else None
+    if trial.status.is_config_fault or trial.loss is None or not math.isfinite(trial.excess):
+        return None
+    return start_loss - trial.loss - trial.excess
