@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import stamp
 from contenders import OURS, PEERS, missing, register
 from rich.console import Console
+from table import tables
 
 from trimtab.errors import TrimtabError
 from trimtab.history import StudyRecord
@@ -107,29 +108,6 @@ class Store:
         stamp.write(self._path, {"runs": self.rows}, {"all": stamp.merged(r["made"] for r in self.rows)}, indent=1)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The results by task and contender, as Markdown. A run without a proven gain counts as 1.00."""
-    lines = [
-        "| task | contender | runs | proven gain (range) | area, log gain | settings | crashed | worse | search | others' CPU |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for task, contender in dict.fromkeys((row["task"], row["contender"]) for row in rows):
-        group = [row for row in rows if (row["task"], row["contender"]) == (task, contender)]
-        logs = [math.log(row["gain"]["estimate"]) if row["gain"] else 0.0 for row in group]
-
-        def mean(name: str, group: list[Row] = group) -> float:
-            return sum(row[name] for row in group) / len(group)
-
-        shares = [row["made"]["load"][1] for row in group if row["made"]["load"] != stamp.UNKNOWN]
-        lines.append(
-            f"| {task} | {contender} | {len(group)} | {math.exp(sum(logs) / len(logs)):.2f} ({math.exp(min(logs)):.2f} to "
-            f"{math.exp(max(logs)):.2f}) | {mean('area'):.2f} | {sum(len(r['settings']) for r in group) / len(group):.1f} | "
-            f"{mean('n_crashed'):.1f} | {mean('n_worse'):.1f} | {mean('search_share'):.0%} | "
-            f"{f'{max(shares):.0%} at most' if shares else 'unknown'} |"
-        )
-    return "\n".join(lines)
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", action="append", choices=TASKS, help="default: all")
@@ -159,7 +137,7 @@ def _runs(arguments: argparse.Namespace) -> list[tuple[str, str, int, str]]:
 
 
 def main() -> None:
-    """Runs what is missing and prints the table."""
+    """Runs what is missing and prints the tables; table.py writes them into the page."""
     arguments = _arguments()
     store = Store(arguments.results)
     todo = [run for run in _runs(arguments) if arguments.again or not store.has(run)]
@@ -182,7 +160,8 @@ def main() -> None:
                 continue
             row = row_of((task, contender, seed, budget), file.budget.seconds or 0.0, record, trials)
         store.add({**row, "made": making.stamp()})
-    print(table(store.rows))
+    if store.rows:
+        print(tables(stamp.former(arguments.results)))
 
 
 if __name__ == "__main__":

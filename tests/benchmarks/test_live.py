@@ -22,8 +22,24 @@ MADE = {"commit": "abc1234", "version": "0.1.0", "machine": "X", "load": [0.02, 
 @pytest.fixture(scope="module")
 def live() -> Iterator[Any]:
     """The benchmark's main module; its folder is no package."""
-    with bench_modules(LIVE, "contenders", "run") as modules:
+    with bench_modules(LIVE, "contenders", "table", "tables", "stamp", "run") as modules:
         yield modules["run"]
+
+
+@pytest.fixture(scope="module")
+def table() -> Iterator[Any]:
+    """The module that writes the page."""
+    with bench_modules(LIVE, "table", "tables", "stamp") as modules:
+        yield modules["table"]
+
+
+def run_of(contender: str, seed: int, gain: float | None, n_settings: int = 2) -> dict[str, Any]:
+    """As results.json has it."""
+    return {
+        "task": "demo", "contender": contender, "seed": seed, "budget": "6m", "settings": dict.fromkeys(range(n_settings)),
+        "gain": gain and {"estimate": gain, "low": 0.9 * gain, "high": 1.1 * gain}, "area": 0.5, "n_trials": 40, "n_crashed": 0,
+        "n_worse": 1, "noise": 0.04, "curve": [[10.0, 1.5], [119.0, 1.8], [200.0, 2.2]], "made": MADE,
+    }  # fmt: skip
 
 
 def test_a_run_is_told_by_gain_area_settings_and_failures(fake: FakeStudy, live: Any) -> None:
@@ -52,16 +68,38 @@ def test_the_area_is_the_mean_log_gain_over_the_budget(fake: FakeStudy, live: An
 
 def test_what_was_run_is_not_run_again(tmp_path: Path, live: Any) -> None:
     path = tmp_path / "results.json"
-    row = {"task": "demo", "contender": "auto", "seed": 1, "budget": "6m", "gain": None, "settings": {}, "area": 0.0,
-           "n_crashed": 0, "n_worse": 1, "search_share": 0.6, "made": MADE}  # fmt: skip
+    row = run_of("auto", 1, None)
     live.Store(path).add(row)
     store = live.Store(path)
     assert store.has(("demo", "auto", 1, "6m"))
     assert not store.has(("demo", "auto", 2, "6m"))
-    store.add({**row, "gain": {"estimate": 2.0}})
-    assert len(live.Store(path).rows) == 1
+    store.add(run_of("auto", 1, 2.0))
+    assert [each["gain"]["estimate"] for each in live.Store(path).rows] == [2.0]
     assert json.loads(path.read_text(encoding="utf-8"))["made"] == {"all": MADE}
-    assert "| demo | auto | 1 | 2.00 (2.00 to 2.00) |" in live.table(live.Store(path).rows)
+
+
+def test_the_table_compares_the_seeds_that_all_searchers_have_and_shows_every_run(table: Any) -> None:
+    runs = [
+        run_of("auto", 1, 9.0),
+        run_of("auto", 2, 2.0),
+        run_of("auto", 3, 2.0),
+        run_of("smac3", 2, 1.0, 4),
+        run_of("smac3", 3, None, 0),
+    ]
+    lines = table.tables({"runs": runs, "made": {"all": MADE}}).splitlines()
+    assert "Over the seeds that all searchers have (2, 3):" in lines
+    assert "| `auto` | 2.00 | 0.50 | 2.0 | 1.0 | 0.0 |  |" in lines
+    assert "| SMAC3 | 1.00 | 0.50 | 2.0 | 1.0 | 0.0 | 2.00 (0 %) |" in lines, "nothing proven is a gain of 1"
+    assert "| `auto` | 1 | 9.00 (8.10 to 9.90) | 2 | 40 | 1 | 0 | 1.80 | 0.50 | 4 % | abc1234 | X | 2 % |" in lines
+    assert "| SMAC3 | 3 | none | 0 | 40 | 1 | 0 | 1.80 | 0.50 | 4 % | abc1234 | X | 2 % |" in lines
+    alone = table.tables({"runs": runs[:3], "made": {"all": MADE}})
+    assert "Over the seeds" not in alone, "one searcher is compared with none"
+
+
+def test_the_page_shows_the_results(table: Any) -> None:
+    """Else run: python benchmarks/live/table.py"""
+    text, results = table.PAGE.read_text(encoding="utf-8"), table.HERE / "results.json"
+    assert text == table.page(text, json.loads(results.read_text(encoding="utf-8")))
 
 
 def test_every_task_is_a_study_and_every_contender_is_known(live: Any) -> None:

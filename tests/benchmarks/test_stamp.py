@@ -23,12 +23,13 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
     "importance": {"measurements/importance.md": ("planted", "recorded", "ycsb", "tpch")},
     "kanellis": {"measurements/few-knobs.md": ("postgresql A", "postgresql B", "cassandra A", "cassandra B")},
     "karcher": {"measurements/in-engine.md": ("scale 1", "scale 3")},
-    "live": {"measurements/search.md": ("all",)},
+    "live": {"measurements/search-live.md": ("all",)},
     "load": {"measurements/load-speed.md": ("select", "drivers", "ycsb", "open", "memory", "pages", "browsers", "cassandra",
                                             "wiredtiger", "mongodb")},
     "restart": {"measurements/restarts.md": ("cassandra", "tomcat")},
     "sections": {"measurements/speed.md": ("calls",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
+    "zhou2013": {"measurements/zhou2013.md": ("4q6-4q9-4q13 all",)},
 }  # fmt: skip
 """Benchmark -> page -> the parts of its results that the page shows."""
 

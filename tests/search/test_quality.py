@@ -1,6 +1,6 @@
 """The default searcher against its parts, a textbook Gaussian process and chance, on surfaces on which nothing was chosen.
 
-Surfaces are compared in pairs, for the night. What stands in docs/measurements/search.md was measured on more of them
+Surfaces are compared in pairs, for the night. What stands in docs/measurements/search-tried.md was measured on more of them
 (benchmarks/search). That the default searches well is shown in every run by tests/search/test_gp.py, which finds the bottom of a
 bowl with it, and by the studies of tests/study, which prove planted gains.
 """

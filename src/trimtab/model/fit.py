@@ -73,7 +73,7 @@ class Frame:
 class HyperPrior:
     """Where the hyper-parameters are expected: log ρ and log λ ~ Cauchy, log s² and log τ² ~ normal.
 
-    The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/measurements/search.md).
+    The constants hold for standardised y; they were chosen on `trimtab.testing.surfaces` (see docs/measurements/search-tried.md).
     """
 
     relevance_at: float

@@ -1,7 +1,7 @@
 """The default searcher as data: which design, which members in which order, and what counts, by temper.
 
 The constants were chosen by measurement on synthetic surfaces and recorded trials; which ones, and what each is worth, is
-told in docs/measurements/search.md.
+told in docs/measurements/search-tried.md.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ more than the share of the trials that is accepted has failed."""
 
 _BOLD_REACH = 4.0
 """The same of members that are not prudent, always: a range may be left by one setting, and not by many at once, which is what
-most failures are (docs/measurements/search.md)."""
+most failures are (docs/measurements/search-tried.md)."""
 
 _BOLD = 0.25
 """Share of `blame` that counts for members that are not prudent: the best configs lie near a border more often than not, and what

@@ -2,8 +2,8 @@
 
 Sources: M. McKay, R. Beckman, W. Conover, Technometrics 21 (1979) (Latin hypercube). That all knobs move at once, that the
 upper ends of ranges are left out, and that configs come nearer to what works after a failure was chosen by measurement
-(docs/measurements/search.md): upper ends make the crashes, and few-knob designs starve the model. So was that the later ones
-go on from the best so far: steps of an evolution strategy with large mutations, which keep what the good ones have
+(docs/measurements/search-tried.md): upper ends make the crashes, and few-knob designs starve the model. So was that the later
+ones go on from the best so far: steps of an evolution strategy with large mutations, which keep what the good ones have
 (I. Rechenberg, "Evolutionsstrategie", 1973).
 """
 
