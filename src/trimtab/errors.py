@@ -22,7 +22,6 @@ from typing import ClassVar
 from trimtab.redact import hide_literals, redact
 
 __all__ = [
-    "AnswerError",
     "ApplyError",
     "ForeignChangeError",
     "HistoryError",
@@ -115,10 +114,6 @@ class LoadError(TrimtabError):
     """The workload could not be prepared or run, or what was measured is invalid."""
 
     exit_code = 4
-
-
-class AnswerError(LoadError):
-    """The target serves, but not what the workload asks before a run: the config under test may be why."""
 
 
 class HistoryError(TrimtabError):

@@ -19,7 +19,7 @@ import pytest
 import trimtab
 from tests.servers.certificates import Authority
 from tests.servers.web import site as web_site
-from trimtab.errors import AnswerError, LoadError, TargetError, UnavailableError, UsageError
+from trimtab.errors import LoadError, TargetError, UnavailableError, UsageError
 from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint
 from trimtab.study.deploy import with_application
@@ -219,7 +219,7 @@ def test_pages_that_are_not_as_they_should_be() -> None:
             "the database must be up, and let in as many connections as the pool of the application server has"
         )
     with site_that_says(404, "Not Found") as there:
-        with pytest.raises(AnswerError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
+        with pytest.raises(LoadError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
             require_page(there, "rubis", "/rubis/categories")
         assert "/rubis/categories has status=404" in caught.value.message
         assert caught.value.hint is not None

@@ -16,7 +16,7 @@ import pytest
 
 from tests.apps.conftest import target
 from tests.servers import free_port
-from trimtab.errors import AnswerError, ApplyError
+from trimtab.errors import ApplyError, LoadError
 from trimtab.host import is_running
 from trimtab.records import Fault, Role, Status, Trial
 from trimtab.study import load_study_file, open_stage
@@ -234,7 +234,7 @@ def test_an_application_that_does_not_deploy(state_dir: Path, cache: Path) -> No
     app = target("tomcat", "broken", state_dir, embedded="10.1", names={"applications": str(applications)})
     app.open()
     try:
-        with pytest.raises(AnswerError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
+        with pytest.raises(LoadError, match="application=rubis is not deployed at 127.0.0.1:") as caught:
             require_page(app.endpoint(), "rubis", "/rubis/categories")
         assert "/rubis/categories has status=404" in caught.value.message
         assert "WebXmlParser" in app.log_excerpt()

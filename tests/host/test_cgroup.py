@@ -41,6 +41,19 @@ def test_a_process_in_it_is_killed_above_the_limit(cgroup: MemoryCgroup) -> None
     assert cgroup.n_oom_kills() == 1
 
 
+def test_a_limited_process_gets_no_swap_and_the_limit_can_be_changed_both_ways(cgroup: MemoryCgroup) -> None:
+    def shown(name: str) -> str | None:
+        file = cgroup.folder / name
+        return file.read_text().strip() if file.exists() else None
+
+    for limit in (LIMIT, 2 * LIMIT, LIMIT // 2):
+        again = MemoryCgroup.create(cgroup.folder.name, limit)
+        assert again.folder == cgroup.folder
+        assert str(limit) in (shown("memory.limit_in_bytes"), shown("memory.max"))
+        assert shown("memory.memsw.limit_in_bytes") in (None, str(limit)), "with swap no more than without"
+        assert shown("memory.swap.max") in (None, "0")
+
+
 def test_a_dead_process_cannot_be_added(cgroup: MemoryCgroup) -> None:
     process = subprocess.Popen(["/bin/true"])
     process.wait()

@@ -13,6 +13,7 @@ from trimtab.host import (
     folder_bytes,
     oom_kills,
     process_use,
+    stolen_cpu_s,
     swapped_bytes,
     volume_uses,
 )
@@ -78,11 +79,16 @@ def test_files_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     assert available_memory_bytes(tmp_path) is None
     assert swapped_bytes(tmp_path) is None
+    assert stolen_cpu_s(tmp_path) is None
     (tmp_path / "proc/meminfo").write_text("MemTotal: 100 kB\nMemAvailable: 60 kB\n")
     (tmp_path / "proc/vmstat").write_text("pswpin 3\npswpout 4\n")
     assert available_memory_bytes(tmp_path) == 60 * KIB
     assert swapped_bytes(tmp_path) == 7 * os.sysconf("SC_PAGE_SIZE")
     assert oom_kills(1, tmp_path) is None
+    (tmp_path / "proc/stat").write_text("cpu  1 2 3\n")
+    assert stolen_cpu_s(tmp_path) is None, "a kernel that does not count it"
+    (tmp_path / "proc/stat").write_text("cpu  1 2 3 4 5 6 7 50 0 0\ncpu0 1 2 3 4 5 6 7 9 0 0\n")
+    assert stolen_cpu_s(tmp_path) == 50 / os.sysconf("SC_CLK_TCK")
 
 
 def test_kills_in_a_group_of_others_too_are_not_told(tmp_path: Path) -> None:

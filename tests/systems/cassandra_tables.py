@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trimtab import plugins
-from trimtab.errors import AnswerError, ApplyError
+from trimtab.errors import ApplyError, LoadError
 from trimtab.space import Config
 from trimtab.systems import cql
 from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
@@ -140,7 +140,7 @@ class TableChecks:
         workload, there = ycsb(), node.endpoint()
         workload.prepare(there, quiet)
         wrong = replace(there, options={**there.options, "tables": "compaction = {'class': 'NoSuchStrategy'}"})
-        with pytest.raises(AnswerError, match="refuses the options of table .*NoSuchStrategy") as caught:
+        with pytest.raises(LoadError, match="refuses the options of table .*NoSuchStrategy") as caught:
             workload.reset(wrong, quiet)
         assert caught.value.hint
         workload.clean_up(there)

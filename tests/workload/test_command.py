@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -154,7 +155,14 @@ def seconds(run: LoadRun, n: int) -> list[float]:
     return [frame.credited for _ in range(n) if (frame := run.frame(5)) is not None]
 
 
-def test_wall_time_is_measured(tmp_path: Path) -> None:
+@pytest.fixture
+def stolen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hypervisor that takes half a CPU second between any two looks, of which there is one a second."""
+    taken_s = itertools.count(7.0, 0.5)
+    monkeypatch.setattr("trimtab.workload.command.run.stolen_cpu_s", lambda: next(taken_s))
+
+
+def test_wall_time_is_measured(tmp_path: Path, stolen: None) -> None:
     workload = made(tmp_path, command=script(tmp_path, "time.sleep(0.2)"))
     result = measure_load(workload, ENDPOINT, PLAN, seed=1)
     m = result.measurement
@@ -162,6 +170,7 @@ def test_wall_time_is_measured(tmp_path: Path) -> None:
     assert judge(result, PLAN, Objective.parse("latency_mean"))[0] is Status.OK
     assert 200 <= m.latency_mean_ms.estimate < 1000
     assert m.throughput.estimate == pytest.approx(1000 / m.latency_mean_ms.estimate, rel=0.4)
+    assert m.steal_share == pytest.approx(0.5, rel=0.4)
 
 
 def test_the_run_that_the_end_cuts_off_counts_by_its_share(tmp_path: Path) -> None:
@@ -193,13 +202,14 @@ def test_a_before_that_takes_too_long_is_killed_with_its_children(tmp_path: Path
             time.sleep(0.01)
 
 
-def test_a_rate_is_the_throughput(tmp_path: Path) -> None:
+def test_a_rate_is_the_throughput(tmp_path: Path, stolen: None) -> None:
     workload = made(
         tmp_path, command=script(tmp_path, "time.sleep(0.1); print('rate: 1,000')"), figure="rate", line="rate: (.*)"
     )
     result = measure_load(workload, ENDPOINT, PLAN, seed=1)
     assert result.measurement is not None
     assert result.measurement.throughput.estimate == pytest.approx(1000, rel=0.3)
+    assert result.measurement.steal_share == 0.5
     assert judge(result, PLAN, Objective.parse("throughput"))[0] is Status.OK
 
 

@@ -11,12 +11,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import AnswerError, LoadError
+from trimtab.errors import LoadError
 from trimtab.load import MAGIC, LoadPlan, read_message, write_message
 from trimtab.load import serve as serving
 from trimtab.load.serve import Generator
-from trimtab.records import Endpoint
-from trimtab.workload.engine_run import cannot_connect
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
 
@@ -106,13 +104,6 @@ def test_signs_of_life_come_while_something_is_made_ready(held: Held, monkeypatc
     assert told[-1] == "connected"
     assert set(told[1:-1]) == {"alive"}
     assert len(told) < 12, "not one for each record"
-
-
-def test_a_machine_without_a_free_port_is_no_fault_of_a_config() -> None:
-    there = Endpoint(protocol="http", host="h", port=80, user="", database="")
-    ours = cannot_connect(there, 400, "user 300 could not connect: Cannot assign (os error 99)", serves_one=True)
-    theirs = cannot_connect(there, 400, "user 300 could not connect: no connection within 10 s", serves_one=True)
-    assert (type(ours), type(theirs)) == (LoadError, AnswerError)
 
 
 class Wire:

@@ -44,6 +44,7 @@ from trimtab.host.usage import (
     folder_bytes,
     oom_kills,
     process_use,
+    stolen_cpu_s,
     swapped_bytes,
     volume_uses,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "set_access_times",
     "set_option",
     "sets_access_times",
+    "stolen_cpu_s",
     "swapped_bytes",
     "sweep_scratch",
     "sync_folder",

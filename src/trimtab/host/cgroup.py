@@ -46,9 +46,7 @@ class MemoryCgroup:
             folder = parent / name
             try:
                 folder.mkdir(exist_ok=True)
-                (folder / limit_file).write_text(str(limit_bytes))
-                if (folder / "memory.swap.max").exists():  # else a server over its limit would go on, in swap
-                    (folder / "memory.swap.max").write_text("0")
+                _limit(folder, limit_file, limit_bytes)
                 return cls(folder, limit_bytes, version)
             except OSError as error:
                 errors.append(f"v{version} {folder}: {error.strerror}")
@@ -79,6 +77,18 @@ class MemoryCgroup:
     def remove(self) -> None:
         """Removes the cgroup when it is empty; idempotent."""
         _remove(self.folder)
+
+
+def _limit(folder: Path, limit_file: str, limit_bytes: int) -> None:
+    """Sets the limit, and takes the group's swap away where the kernel counts it: a server over its limit would go on in it."""
+    with_swap = folder / "memory.memsw.limit_in_bytes"  # v1: memory and swap together, never below the limit of memory
+    if with_swap.exists():
+        with_swap.write_text("-1")
+    (folder / limit_file).write_text(str(limit_bytes))
+    if with_swap.exists():
+        with_swap.write_text(str(limit_bytes))
+    if (folder / "memory.swap.max").exists():
+        (folder / "memory.swap.max").write_text("0")
 
 
 def _passing(folder: Path) -> Path | None:

@@ -23,11 +23,14 @@ __all__ = [
     "folder_bytes",
     "oom_kills",
     "process_use",
+    "stolen_cpu_s",
     "swapped_bytes",
     "volume_uses",
 ]
 
 _KIB = 1024
+_STEAL = 8
+"""Place of the steal time in the first line of /proc/stat, in ticks (proc_stat(5))."""
 _BLOCK = 512
 """Bytes of a block of `st_blocks`."""
 
@@ -183,6 +186,14 @@ def swapped_bytes(root: Path = Path("/")) -> int | None:
     if "pswpin" not in counts or "pswpout" not in counts:
         return None
     return (int(counts["pswpin"]) + int(counts["pswpout"])) * os.sysconf("SC_PAGE_SIZE")
+
+
+def stolen_cpu_s(root: Path = Path("/")) -> float | None:
+    """CPU seconds that the hypervisor has taken since the machine started, all cores together; None where nothing says so."""
+    try:
+        return float(_text(root / "proc/stat").split("\n", 1)[0].split()[_STEAL]) / os.sysconf("SC_CLK_TCK")
+    except (ValueError, IndexError):
+        return None
 
 
 def oom_kills(pid: int, root: Path = Path("/")) -> int | None:

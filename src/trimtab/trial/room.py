@@ -20,7 +20,7 @@ from typing import Self
 
 import scipy.special  # noqa: F401 - the measuring modules' own, loaded now: in the middle of a run it would take CPU from it
 
-from trimtab.errors import AnswerError, ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
@@ -251,7 +251,7 @@ class TrialRoom:
         if self._is_interrupted():
             raise Interrupted
         draft = Draft(number=number, role=role, config=config, context=self._workload.context, searcher=searcher)
-        self._settle(draft)
+        self._settle(draft.costs)
         refused = self._check(self._changes(config), config, draft.costs)
         if refused is not None:
             return draft.ended(*refused)
@@ -269,12 +269,12 @@ class TrialRoom:
             found = replace(found, status=status, fault=result.breach.fault)
         return self._concluded(draft, effective, found, result, hand_over)
 
-    def _settle(self, draft: Draft) -> None:
+    def _settle(self, costs: Costs) -> None:
         """Waits for tiers that a way back has made wait; not before somebody asks for a trial, who may also ask to stop."""
         if self._is_restarted:
             started = time.monotonic()
             settle(self._stack, self._is_interrupted)
-            draft.costs.add("restore", time.monotonic() - started)
+            costs.add("restore", time.monotonic() - started)
             self._is_restarted = False
 
     def _concluded(
@@ -378,7 +378,7 @@ class TrialRoom:
         self._is_changed = True
 
     def _load(self, order: LoadOrder, costs: Costs) -> tuple[Status, str, LoadResult | None]:
-        """Runs the load, retrying what is nobody's fault; restores before it raises."""
+        """Runs the load, retrying what is nobody's fault; restores before it raises, and before it blames the config."""
         n_failed = n_invalid = 0
         self._stolen.begin()
         while True:
@@ -392,9 +392,9 @@ class TrialRoom:
                 n_failed += 1
                 if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
-                if isinstance(error, AnswerError) and not order.is_baseline:
-                    return Status.FAILED_LOAD, error.message, None
                 self.restore()
+                if not order.is_baseline and self._works_as_found(order, costs):
+                    return Status.FAILED_LOAD, f"{_words(error)}; with the settings as found the load runs", None
                 raise LoadError(f"the load cannot be run although the target is well: {error}") from error
             except BaseException:
                 self.restore()
@@ -418,6 +418,11 @@ class TrialRoom:
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
             return status, reason, result
 
+    def _works_as_found(self, order: LoadOrder, costs: Costs) -> bool:
+        """Whether the load runs now that the target is restored: then the config is why it did not."""
+        self._settle(costs)
+        return self._runs.works(self._workload, order, costs)
+
     def _sickness(self) -> str | None:
         """The target's own words when it is not well, None when it is."""
         try:
@@ -435,6 +440,10 @@ class TrialRoom:
             # The server is back by now, but it had thrown its clients out: its own words say why.
             reason = _with_log(reason, self._stack.log_excerpt())
         return status, reason
+
+
+def _words(error: Exception) -> str:
+    return error.message if isinstance(error, LoadError) else str(error)
 
 
 def _with_log(message: str, log_excerpt: str) -> str:

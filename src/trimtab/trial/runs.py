@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from trimtab.errors import LoadError
 from trimtab.measure import EarlyStop
 from trimtab.trial.counting import counted
 from trimtab.trial.guarding import Guarding
@@ -34,6 +35,8 @@ _N_CALM = 3
 
 _MOST_SERIES = 4
 """Series of short loads, each on fresh data."""
+
+_TRY_OUT_S = 3.0
 
 _SEEDS = 1000
 """Between the seeds of two such series."""
@@ -100,6 +103,24 @@ class Runs:
         self.warmth.ran(workload, result.warmup_s + result.measure_s, is_compiled=result.is_compiled)
         self._warn(result, order.plan)
         return result, used[1]
+
+    def works(self, workload: Workload, order: LoadOrder, costs: Costs) -> bool:
+        """Whether the first seconds of a load can be run, of which nothing is kept."""
+        started = time.monotonic()
+        try:
+            self._reset(workload, costs)
+            run = workload.start(self._stack.endpoint(), seed=order.seed, duration_s=_TRY_OUT_S)
+            try:
+                ends_s = time.monotonic() + _TRY_OUT_S
+                while not run.is_done and not self._is_over() and (left_s := ends_s - time.monotonic()) > 0:
+                    run.frame(left_s)
+            finally:
+                run.stop()
+        except (LoadError, ConnectionError):
+            return False
+        finally:
+            costs.add("failed", time.monotonic() - started)
+        return True
 
     def _warn(self, result: LoadResult, plan: MeasurePlan) -> None:
         """Says once that a value is too low because the longest warm-up was too short for a target that compiles."""

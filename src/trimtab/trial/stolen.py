@@ -10,10 +10,10 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from time import perf_counter, sleep
 
+from trimtab.host import stolen_cpu_s
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Status
 from trimtab.trial.load import LoadResult
@@ -39,10 +39,6 @@ a third run would take is no gain."""
 
 _SPIN_S = 0.2
 """Of each of these seconds, in which a core is kept busy: from an idle machine nothing can be taken."""
-
-_STAT = Path("/proc/stat")
-_STEAL = 8
-"""Place of the steal time in the first line, in ticks (proc_stat(5))."""
 
 
 class StolenTime:
@@ -129,16 +125,8 @@ def _wider(interval: Interval, share: float) -> Interval:
 
 def _share_taken() -> float | None:
     """Share of a busy core that the hypervisor takes at this moment; None where nothing says so. It takes a fifth of a second."""
-    before_s, end = _taken_s(), perf_counter() + _SPIN_S
+    before_s, end = stolen_cpu_s(), perf_counter() + _SPIN_S
     while perf_counter() < end:
         pass
-    after_s = _taken_s()
+    after_s = stolen_cpu_s()
     return None if before_s is None or after_s is None else round((after_s - before_s) / _SPIN_S, 6)
-
-
-def _taken_s() -> float | None:
-    """CPU seconds that the hypervisor has taken since the machine started; None where nothing says so."""
-    try:
-        return float(_STAT.read_text(encoding="ascii").split("\n", 1)[0].split()[_STEAL]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import re
 import resource
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.errors import AnswerError, LoadError, UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.load import LoadPlan, Part, build_driver, build_source, launch
 from trimtab.measure.second_log import HISTOGRAMS, Buckets, SecondLog
 from trimtab.records import Endpoint
@@ -28,12 +26,10 @@ if TYPE_CHECKING:
     from trimtab._native import Frame as NativeFrame
 
 __all__ = [
-    "LEAVE_S",
     "EngineRun",
     "ScriptPart",
     "access_of",
     "allow_files",
-    "alone",
     "cannot_connect",
     "cannot_start",
     "check_scripts",
@@ -203,40 +199,17 @@ def start_load(plan: LoadPlan, *, endpoint: Endpoint, threads: int = 1) -> Engin
     """Starts the load in this process; returns when all users are connected and have prepared their statements.
 
     Raises:
-        LoadError: a user could not connect (AnswerError: one alone can), or the server refuses a statement; the message has its
-            words.
+        LoadError: a user could not connect, or the server refuses a statement; the message has its words.
     """
     allow_files(plan.users, wished=wished_connections(plan))
     n_threads = min(threads, plan.users)
     try:
         load = launch(plan, Part(n_threads, 0, n_threads))
     except ConnectionError as error:
-        raise cannot_connect(endpoint, plan.users, str(error), serves_one=_serves_one(plan)) from error
+        raise cannot_connect(endpoint, plan.users, str(error)) from error
     except ValueError as error:
         raise cannot_start(endpoint, str(error)) from error
     return EngineRun(load, is_open=plan.model["kind"] == "open")
-
-
-LEAVE_S = 1.0
-"""So long a server has to see that those who have connected are gone again."""
-
-
-def alone(plan: LoadPlan) -> LoadPlan:
-    """The same load by one user."""
-    source = {**plan.source, "users": 1} if "users" in plan.source else plan.source
-    return replace(plan, users=1, source=source)
-
-
-def _serves_one(plan: LoadPlan) -> bool:
-    """Whether one user alone can connect: then the server refuses their number, as its settings may have it."""
-    if plan.users == 1:
-        return False
-    time.sleep(LEAVE_S)
-    try:
-        launch(alone(plan), Part(1, 0, 1), is_held=True).stop()
-    except (ConnectionError, ValueError):
-        return False
-    return True
 
 
 _CONNECT_HINTS = {
@@ -251,15 +224,10 @@ _START_HINTS = {
 }
 
 
-_OUR_LIMITS = re.compile(rf"\(os error ({errno.EMFILE}|{errno.ENFILE}|{errno.EADDRNOTAVAIL})\)")
-"""This machine has no file or port left for a connection, whatever the server does."""
-
-
-def cannot_connect(endpoint: Endpoint, users: int, words: str, *, serves_one: bool = False) -> LoadError:
-    """A user could not connect; `words` say why. Where the server serves one alone, its settings may be why: an AnswerError."""
-    is_servers = serves_one and not _OUR_LIMITS.search(words)
-    return (AnswerError if is_servers else LoadError)(
-        f"the load cannot connect: endpoint={endpoint} users={users}: {words}{'; one user alone can' if is_servers else ''}",
+def cannot_connect(endpoint: Endpoint, users: int, words: str) -> LoadError:
+    """A user could not connect; `words` say why."""
+    return LoadError(
+        f"the load cannot connect: endpoint={endpoint} users={users}: {words}",
         hint=_CONNECT_HINTS.get(
             endpoint.protocol, "check that the server runs and max_connections leaves room for every user"
         ),

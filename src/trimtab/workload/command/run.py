@@ -10,11 +10,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from trimtab.host import stolen_cpu_s
 from trimtab.measure import Buckets, Outcome, QueryLog, SecondLog
 from trimtab.redact import redact
 from trimtab.workload.base import Frame
@@ -73,7 +75,8 @@ class CommandRun:
         self._runs: list[_Done] = []
         self._errors: list[str] = []
         self._classes: dict[str, int] = {}
-        self._seconds = 0
+        self._taken_s = [stolen_cpu_s()]
+        """What the hypervisor has taken, at the start and at each frame."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -171,11 +174,11 @@ class CommandRun:
 
     def frame(self, timeout_s: float) -> Frame | None:
         """The next second; a run that is not over yet is credited as the last one, for as long as the longest one took."""
-        second = self._seconds
+        second = len(self._taken_s) - 1
         self._thread.join(max(0.0, second + 1 - self._now()))
         if self._now() < second + 1:
             return None
-        self._seconds += 1
+        self._taken_s.append(stolen_cpu_s())
         runs = self._known()
         inside = [run for run in runs if second <= run.end_s < second + 1]
         return Frame(
@@ -184,6 +187,7 @@ class CommandRun:
             sum(run.outcome is Outcome.ERROR for run in inside),
             float(_rates(runs, second + 1, self._now(), is_rate=self._figure.kind == "rate")[second]),
             sum(run.outcome is Outcome.TIMED_OUT for run in inside),
+            steal_s=self._steal_s()[second],
         )
 
     def log(self) -> QueryLog | SecondLog:
@@ -191,8 +195,17 @@ class CommandRun:
         runs, errors = self._known(), tuple(self._errors)
         duration_s = self._ended_s if self._ended_s is not None else self._now()
         if self._figure.kind == "wall":
-            return _query_log(runs, errors, duration_s)
-        return _second_log(runs, errors, dict(self._classes), duration_s, self._figure.kind)
+            is_known = self._taken_s[0] is not None
+            return replace(_query_log(runs, errors, duration_s), steal_s=sum(self._steal_s()) if is_known else None)
+        log = _second_log(runs, errors, dict(self._classes), duration_s, self._figure.kind)
+        steal_s = np.zeros(len(log.steal_s))
+        known = self._steal_s()[: len(steal_s)]
+        steal_s[: len(known)] = known
+        return replace(log, steal_s=steal_s)
+
+    def _steal_s(self) -> list[float]:
+        """What the hypervisor took in each second whose frame was asked for; 0 where nothing says so."""
+        return [max(0.0, (after or 0.0) - (before or 0.0)) for before, after in pairwise(self._taken_s)]
 
     def stop(self) -> QueryLog | SecondLog:
         """Ends the run in flight, and returns the whole log. Idempotent."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan, Part
 from trimtab.records import Endpoint
-from trimtab.workload.engine_run import LEAVE_S, alone, cannot_connect, cannot_start, open_files, wished_connections
+from trimtab.workload.engine_run import cannot_connect, cannot_start, open_files, wished_connections
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.run import RemoteRun
@@ -35,70 +35,31 @@ def start_remote(
         threads: how many threads a generator has on a machine of so many cores.
 
     Raises:
-        LoadError: a generator cannot be started, is of another version, has another time, or cannot connect (AnswerError: one
-            user alone can); none is left.
+        LoadError: a generator cannot be started, is of another version, has another time, or cannot connect; none is left.
     """
     _require_reach(endpoint, places)
     # A name of their own, by which the server knows the sessions of a generator that has died.
     name = f"trimtab load {secrets.token_hex(4)}"
     if plan.protocol == "postgresql":
         plan = replace(plan, access={**plan.access, "application_name": name})
-    try:
-        links, parts = _linked(plan, places, threads, endpoint)
-    except _RefusedError as error:
-        serves_one = _serves_one(plan, places[:1], threads, endpoint)
-        raise cannot_connect(endpoint, plan.users, str(error), serves_one=serves_one) from error
-    with _closed_by_errors(links):
-        starts_s = _start(links)
-    facts = [
-        f"{link.place}: {part.n_threads} of {part.n_all} threads, its clock {_ms(link.clock_s)}, its start {_ms(start_s)}"
-        for link, part, start_s in zip(links, parts, starts_s, strict=True)
-    ]
-    return RemoteRun(links, facts, is_open=is_open, on_death=lambda: _end_sessions(endpoint, name))
-
-
-class _RefusedError(Exception):
-    """A user could not connect, in the words of its generator."""
-
-
-@contextlib.contextmanager
-def _closed_by_errors(links: Sequence[Link]) -> Iterator[None]:
-    """No generator is left by an error."""
-    try:
-        yield
-    except BaseException:
-        for link in links:
-            link.close()
-        raise
-
-
-def _linked(
-    plan: LoadPlan, places: Sequence[Place], threads: Callable[[int], int], endpoint: Endpoint
-) -> tuple[list[Link], list[Part]]:
-    """The generators, whose users are all connected, and the part of each."""
     links: list[Link] = []
-    with _closed_by_errors(links):
+    try:
         for place in places:
             links.append(Link(place))
         for link in links:
             link.greet()
         parts = parts_of(plan.users, [threads(link.cores) for link in links])
         _connect(links, parts, plan, endpoint)
-    return links, parts
-
-
-def _serves_one(plan: LoadPlan, places: Sequence[Place], threads: Callable[[int], int], endpoint: Endpoint) -> bool:
-    """Whether one user alone can connect, as `trimtab.workload.engine_run` asks it of a load in this process."""
-    if plan.users == 1:
-        return False
-    time.sleep(LEAVE_S)
-    try:
-        links, _ = _linked(alone(plan), places, threads, endpoint)
-    except (_RefusedError, LoadError):
-        return False
-    for link in links:
-        link.close()
-    return True
+        starts_s = _start(links)
+    except BaseException:
+        for link in links:
+            link.close()
+        raise
+    facts = [
+        f"{link.place}: {part.n_threads} of {part.n_all} threads, its clock {_ms(link.clock_s)}, its start {_ms(start_s)}"
+        for link, part, start_s in zip(links, parts, starts_s, strict=True)
+    ]
+    return RemoteRun(links, facts, is_open=is_open, on_death=lambda: _end_sessions(endpoint, name))
 
 
 def _ms(seconds: float) -> str:
@@ -134,7 +95,8 @@ def _connect(links: Sequence[Link], parts: Sequence[Part], plan: LoadPlan, endpo
         answer, _ = link.wait("connected", _CONNECT_S)
         if answer["is"] == "error":
             text = f"from={link.place}: {answer['text']}"
-            raise _RefusedError(text) if answer["kind"] == "connect" else cannot_start(endpoint, text)
+            is_refused = answer["kind"] == "connect"
+            raise cannot_connect(endpoint, plan.users, text) if is_refused else cannot_start(endpoint, text)
 
 
 def _start(links: Sequence[Link]) -> list[float]:

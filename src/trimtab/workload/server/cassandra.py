@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from trimtab.errors import AnswerError, InternalError, LoadError, TargetError
+from trimtab.errors import InternalError, LoadError, TargetError
 from trimtab.host import FileLock, LocalHost
 from trimtab.workload.server.base import MARKER_TABLE, Reason, ServerError, Session, Store
 from trimtab.workload.server.sstables import keep_files, linked_files, remove_unused
@@ -280,7 +280,7 @@ class CassandraServer(Store):
         """Those that the target says for tables of a load, before the rows are written.
 
         Raises:
-            AnswerError: the node refuses them.
+            LoadError: the node refuses them.
         """
         options = self.endpoint.options.get("tables")
         if not options:
@@ -288,7 +288,7 @@ class CassandraServer(Store):
         try:
             session.execute(f"ALTER TABLE {_quoted(copy)}.{_quoted(table)} WITH {options}")
         except ServerError as error:
-            raise AnswerError(
+            raise LoadError(
                 f"the node refuses the options of table {copy}.{table}: {options}: {error.message}",
                 hint="leave the knob out that it does not know, or give it another range",
             ) from error

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from trimtab.errors import AnswerError, LoadError
+from trimtab.errors import LoadError
 from trimtab.host.http import http_connection
 from trimtab.records import Endpoint
 
@@ -88,18 +88,17 @@ def require_page(there: Endpoint, application: str, path: str, form: dict[str, s
     """The same, as it should be.
 
     Raises:
-        AnswerError: the application is not there, or the page fails; the message says why.
-        LoadError: the site cannot be reached.
+        LoadError: the site cannot be reached, the application is not there, or the page fails; the message says why.
     """
     answer = ask(there, path, form)
     if answer.outcome == "ok":
         return answer
     if answer.outcome.startswith("http_") or answer.outcome == "cut":
-        raise AnswerError(
+        raise LoadError(
             f"application={application} is not deployed at {there.host}:{there.port}: {path} has status={answer.status}",
             hint="the log of the application server says why; what is in front of it must pass on every path",
         )
-    raise AnswerError(
+    raise LoadError(
         f"page={path} of application={application} failed: kind={answer.outcome} ({answer.words})",
         hint=_HINTS.get(answer.outcome, "the log of the application server has more"),
     )
