@@ -31,7 +31,8 @@ class Scripted:
     is_converged = False
 
     def __init__(self, answer: Callable[[int], Any]) -> None:
-        self.answer, self.n_asked, self.told = answer, 0, 0
+        self.answer, self.n_asked = answer, 0
+        self.told: list[Trial] = []
 
     def ask(self, n: int = 1) -> list[Config]:
         self.n_asked += 1
@@ -41,7 +42,7 @@ class Scripted:
         return [answer]
 
     def tell(self, trial: Trial) -> None:
-        self.told += 1
+        self.told.append(trial)
 
     def best(self) -> Trial | None:
         return None
@@ -129,6 +130,23 @@ def test_one_config_over_and_over_is_replaced() -> None:
     assert configs[:3] == [BASE] * 3
     assert configs[4] != BASE
     assert len(said) == 1
+
+
+def test_a_config_that_is_replaced_is_not_waited_for() -> None:
+    searcher = steady(lambda n: BASE)
+    configs = [searcher.ask()[0] for _ in range(5)]
+    told = searcher._inner.told  # type: ignore[attr-defined]
+    assert len(told) == sum(config != BASE for config in configs) > 0
+    assert {(trial.config, trial.status) for trial in told} == {(BASE, Status.INFRASTRUCTURE)}
+
+
+def test_the_same_config_for_one_workload_after_the_other_is_no_repetition() -> None:
+    said: list[str] = []
+    searcher = steady(lambda n: BASE, said)
+    for _ in range(6):
+        assert searcher.ask() == [BASE]
+        searcher.changes_workload()
+    assert said == []
 
 
 def test_a_failure_between_good_answers_is_forgiven() -> None:

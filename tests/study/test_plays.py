@@ -87,6 +87,15 @@ def test_plays_take_half_of_the_trials_at_most_and_count_in_the_budget(fake: Fak
     assert left_out["cache_512"] == "the plays' share of the budget was used"
 
 
+def test_no_play_is_tried_once_the_regression_budget_is_spent(fake: FakeStudy) -> None:
+    _planted(fake, _GOOD, _BAD, _BIG)
+    fake.text += '\n[guard]\nregression_budget = "1ms"\n'
+    record, trials = fake.tune()
+    assert [trial.role for trial in trials if trial.role in (Role.PLAY, Role.SEARCH)] == [Role.PLAY] * 2
+    assert record.verdict.plays is not None
+    assert record.verdict.plays.left_out == {"large_cache": "the regression budget is spent"}
+
+
 def test_the_baseline_is_measured_between_plays(fake: FakeStudy) -> None:
     """The machine may drift while they are tried."""
     sizes = (16, 32, 64, 256, 384, 512, 768, 1024)

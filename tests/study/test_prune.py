@@ -112,6 +112,17 @@ def test_the_knobs_that_matter_are_tuned_and_all_others_held_at_the_baseline() -
     assert searcher.summary().left_out == tuple(name for name in searcher.order if name not in ("a", "b"))
 
 
+def test_only_the_knobs_that_will_be_left_have_to_fit_a_grid() -> None:
+    knobs = [Knob(name=f"k{i}", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for i in range(20)]
+    space = Space(knobs)
+    problem = SearchProblem(space=space, baseline=space.default(), seed=3, budget_trials=80)
+    with pytest.raises(UsageError, match="more than"):
+        create("grid", problem)
+    PruningSearcher(problem, PrunePlan(want=3), partial(create, "grid"), patience=20)
+    with pytest.raises(UsageError, match="more than"):
+        PruningSearcher(problem, PrunePlan(want=20), partial(create, "grid"), patience=20)
+
+
 @pytest.mark.usefixtures("rough_ranks")
 def test_the_knee_says_how_many_when_nobody_does() -> None:
     searcher = _pruned("random", runs=30)

@@ -50,7 +50,14 @@ def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(
     assert fake.tune()[0].id == record.id
 
 
-@pytest.mark.parametrize("slip", ['searcher = "magic"', 'ranks = "other"\nprune = "auto"', 'warm_start = ["other"]'])
+@pytest.mark.parametrize(
+    "slip",
+    [
+        'searcher = "magic"', 'ranks = "other"\nprune = "auto"', 'warm_start = ["other"]',
+        'passes = "restart-first"\nsearcher = "magic"', 'passes = "restart-first"\nsearcher = "gp"\ninitail = 5',
+        'prune = 2\nsearcher = "gp"\ninitail = 5', 'prune = "auto"\nsearcher = "magic"',
+    ],
+)  # fmt: skip
 def test_a_slip_in_the_search_leaves_no_study_behind(fake: FakeStudy, slip: str) -> None:
     right = fake.text.replace("12 trials", "3 trials")
     for _ in range(2):

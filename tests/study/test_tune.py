@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import ApplyError, HistoryError, LoadError, LockedError, TargetError, UsageError
+from trimtab.errors import ApplyError, ForeignChangeError, HistoryError, LoadError, LockedError, TargetError, UsageError
 from trimtab.history import History, StudyCopy, find_study, open_history_at, read_space
 from trimtab.importance import RankProblem, rank_knobs
-from trimtab.records import DriftSummary, Role, Status, Trial
+from trimtab.records import DriftSummary, Endpoint, Role, Status, Trial
 from trimtab.report.explain import explain
 from trimtab.space import Config
 from trimtab.study import (
@@ -29,8 +30,10 @@ from trimtab.study import (
     shown,
 )
 from trimtab.testing.fake_target import FakeTarget
+from trimtab.testing.fake_workload import FakeWorkload
 from trimtab.trial import Entry, Journal, own_to_json
 from trimtab.trial.entry import APPLY, FAILED, TRIED
+from trimtab.workload import Preparation
 
 pytestmark = pytest.mark.slow
 
@@ -239,10 +242,38 @@ def test_second_tuner_is_refused(fake: FakeStudy) -> None:
     assert fake.target.counts["apply"] == 0
 
 
-def test_baseline_that_cannot_be_measured_ends_the_study(fake: FakeStudy) -> None:
-    fake.workload.error_share = 0.5
+@pytest.mark.parametrize("n_good", [0, 2])
+def test_baseline_that_cannot_be_measured_ends_the_study_and_is_measured_again(fake: FakeStudy, n_good: int) -> None:
+    def fail(trial: Trial) -> None:
+        fake.workload.error_share = 0.5 if trial.number >= n_good - 1 else 0.0
+
+    fake.workload.error_share = 0.0 if n_good else 0.5
+    fake.listener.on_trial = fail
     with pytest.raises(LoadError, match=r"the baseline itself cannot be measured: failed_load: error_rate=50"):
         fake.tune()
+    fake.workload.error_share, fake.listener.on_trial = 0.0, lambda trial: None
+    before = len(fake.workload.seeds)
+    record, _ = fake.tune()
+    assert record.status == "proven"
+    assert len(fake.workload.seeds) > before
+
+
+def test_a_target_that_somebody_changes_while_the_data_is_made_is_left_alone(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = FakeWorkload.prepare
+
+    def beside_a_change(self: FakeWorkload, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        fake.target.disk.running["cache"] = 1024.0
+        return prepare(self, endpoint, report)
+
+    monkeypatch.setattr(FakeWorkload, "prepare", beside_a_change)
+    with pytest.raises(
+        ForeignChangeError, match=r"changed the target since its config was read: cache=1024.0 \(it was "
+    ):
+        fake.tune()
+    assert fake.workload.seeds == []
+    assert fake.target.disk.running["cache"] == 1024.0
 
 
 def test_unknown_searcher_is_refused_before_anything_is_measured(fake: FakeStudy) -> None:

@@ -152,6 +152,7 @@ class _Rounds:
     def _visit(self, visit: Visit) -> Steps[str]:
         """The trials of one visit; why the search has to end with it, "" when it goes on."""
         place = self._cycle.contexts.index(visit.context)
+        self._searcher.changes_workload()
         if isinstance(self._contextual, ContextSearcher):
             self._contextual.context = visit.context
         began_s, n_made = self._scorer.spent_s, 0
@@ -204,9 +205,9 @@ class _Rounds:
                 return f"the budget of {budget.seconds:g} s is used, {kept}"
         if self._searcher.is_exhausted and not isinstance(self._contextual, ContextSearcher):
             return "the searcher has tried everything there is"
-        most = task.regression_budget_s
-        if most and scorer.lost_s >= most:
-            return f"the regression budget of {most:g} s of user time is spent (lost {format_figure(scorer.lost_s)} s)"
+        if not scorer.may_try_new:
+            lost = format_figure(scorer.lost_s)
+            return f"the regression budget of {task.regression_budget_s:g} s of user time is spent (lost {lost} s)"
         if not self._cycle.most and self._since >= task.search.patience * len(self._cycle.contexts):
             return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(self._since, 'trial')}"
         return ""

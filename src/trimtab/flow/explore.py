@@ -233,11 +233,10 @@ def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress
         return "the searcher has tried everything there is"
     if searcher.is_converged:
         return "the searcher has converged"
-    most = task.regression_budget_s
-    if most and scorer.regression.lost_s >= most:
+    if not scorer.may_try_new:
         return (
-            f"the regression budget of {most:g} s of user time is spent (lost {format_figure(scorer.regression.lost_s)} s): "
-            "nothing new is tried any more"
+            f"the regression budget of {task.regression_budget_s:g} s of user time is spent "
+            f"(lost {format_figure(scorer.lost_s)} s): nothing new is tried any more"
         )
     if progress.since >= task.search.patience:
         return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(progress.since, 'trial')}"

@@ -133,7 +133,7 @@ class PassesSearcher:
         patience: of the study: trials without an improvement after which the whole search ends.
 
     Raises:
-        UsageError: all knobs of the space are of one part.
+        UsageError: all knobs of the space are of one part, or the study's searcher refuses one.
     """
 
     is_ranking = False
@@ -154,6 +154,8 @@ class PassesSearcher:
         self._news: list[str] = []
         self._left = float(plan.room) if plan.room is not None else math.inf
         self._end = ""
+        for part in self._parts:  # what is wrong with the searcher's options is said before anything is measured
+            self._narrowed(part, self._start, None)
 
     def _legal(self, config: Config) -> Config:
         return self._problem.space.repair(self._problem.space.canonical(config))
@@ -240,7 +242,16 @@ class PassesSearcher:
         is_last = self._plan.kind == "restart-first" and part is self._parts[-1]
         limit = math.inf if is_last else part.share * self._left
         n_expected = None if math.isinf(self._left) else max(1, int(self._left if is_last else limit))
-        searcher = NarrowedSearcher(
+        searcher = self._narrowed(part, held, n_expected)
+        for trial in self._trials:
+            searcher.tell(trial)
+        self._running = _Running(part, searcher, best, limit)
+        long = " with long trials" if part.effort is Effort.LONG else ""
+        self._news.append(f"pass {len(self._done) + 1}: {counted(len(part.knobs), 'knob')} ({part.name}){long}")
+
+    def _narrowed(self, part: Pass, held: Config, n_expected: int | None) -> NarrowedSearcher:
+        """The study's searcher over the knobs of one part."""
+        return NarrowedSearcher(
             self._problem,
             part.knobs,
             held,
@@ -249,11 +260,6 @@ class PassesSearcher:
             spread=None,
             same_as_held=self._problem.baseline if held == self._start else None,
         )
-        for trial in self._trials:
-            searcher.tell(trial)
-        self._running = _Running(part, searcher, best, limit)
-        long = " with long trials" if part.effort is Effort.LONG else ""
-        self._news.append(f"pass {len(self._done) + 1}: {counted(len(part.knobs), 'knob')} ({part.name}){long}")
 
     def _held(self) -> tuple[Config, float, float]:
         """The best config so far, its loss and that one's standard error; the baseline's where nothing has beaten it. A baseline

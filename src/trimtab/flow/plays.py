@@ -39,6 +39,7 @@ _KEEP = 1.0
 _AS_FAR = " as far as the constraints allow"
 
 _NO_BUDGET = "the plays' share of the budget was used"
+_NO_MORE_LOSS = "the regression budget is spent"
 
 _IN_NONE = "it was in none of the runs"
 
@@ -126,7 +127,8 @@ class PlayPhase:
         for i, play in enumerate(plays):
             if not self._has_budget(task, scorer):
                 self.untried.update(p.name for p in plays[i:])
-                self.left_out.update(dict.fromkeys((p.name for p in plays[i:]), _NO_BUDGET))
+                why = _NO_BUDGET if scorer.may_try_new else _NO_MORE_LOSS
+                self.left_out.update(dict.fromkeys((p.name for p in plays[i:]), why))
                 return
             held = yield from self._alone(task, scorer, play, held)
 
@@ -209,7 +211,7 @@ class PlayPhase:
             )  # fmt: skip
 
     def _has_budget(self, task: Task, scorer: Scorer, n_more: int = 0) -> bool:
-        if scorer.enough:
+        if scorer.enough or not scorer.may_try_new:
             return False
         n_tried = len(self.tried) + n_more
         # What is on record costs nothing any more, whatever the budget is now.

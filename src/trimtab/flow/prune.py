@@ -72,6 +72,8 @@ class PruningSearcher:
         self._problem, self._plan, self._make, self._patience = problem, plan, make, patience
         self._carried = plan.carried
         self._held = problem.space.repair(problem.space.canonical(problem.baseline))
+        # What is wrong with the searcher's options is said before anything is measured.
+        self._narrowed(tuple(problem.space.knobs)[: max(1, plan.want)], None, None)
         self._ledger = Ledger(problem.space, self._held)
         self._first, self._n_first = self._first_level(is_prudent)
         self._n_first_asked = 0
@@ -270,17 +272,17 @@ class PruningSearcher:
         self._levels.append(PruneLevel(n_knobs=len(self.tuned), n_trials_before=len(self._trials)))
         self._since, self._best_before = 0, self._best
         budget = problem.budget_trials
-        self._inner = NarrowedSearcher(
-            problem,
-            self.tuned,
-            self._held,
-            self._make,
-            budget_trials=None if budget is None else max(1, budget - self._n_asked + 1),
-            spread=self._spread_outside(),
-            same_as_held=problem.baseline,
-        )
+        left = None if budget is None else max(1, budget - self._n_asked + 1)
+        self._inner = self._narrowed(self.tuned, left, self._spread_outside())
         for trial in self._trials:
             self._inner.tell(trial)
+
+    def _narrowed(self, knobs: tuple[str, ...], budget: int | None, spread: float | None) -> NarrowedSearcher:
+        """The study's searcher over these knobs alone."""
+        problem = self._problem
+        return NarrowedSearcher(
+            problem, knobs, self._held, self._make, budget_trials=budget, spread=spread, same_as_held=problem.baseline
+        )
 
     def _spread_outside(self) -> float:
         """Standard deviation of the loss that knobs outside the first ones may explain."""

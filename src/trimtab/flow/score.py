@@ -109,6 +109,17 @@ class Scorer:
         """Seconds that the trials so far have cost, interrupted runs' included; those of trials side by side count once."""
         return self._spent_s
 
+    @property
+    def lost_s(self) -> float:
+        """What the trials have cost the users of the target, in seconds of their time."""
+        return self.regression.lost_s
+
+    @property
+    def may_try_new(self) -> bool:
+        """Whether the regression budget allows configs that were never measured."""
+        most = self.task.regression_budget_s
+        return not most or self.lost_s < most
+
     def part(self, context: Context | None) -> Scorer:
         """The trials under `context` alone; all of them where a study has one context."""
         return self
@@ -153,9 +164,7 @@ class Scorer:
     def par(self) -> float:
         """The loss below which a config is worth a proof: 0, the baseline's; infinite where the baseline misses a constraint of
         the objective, on average over its latest runs, because a config that meets it is then better at any speed."""
-        bounds = self.task.objective.constraints if self.baselines else ()
-        means = [(bound, sum(map(bound.value, self.baselines)) / len(self.baselines)) for bound in bounds]
-        return 0.0 if all(bound.is_met_by(mean) for bound, mean in means) else math.inf
+        return 0.0 if self.task.objective.is_met_by(self.baselines) else math.inf
 
     @property
     def may_go_on(self) -> bool:

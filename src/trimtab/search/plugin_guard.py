@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from trimtab.errors import InternalError, SpaceError, TrimtabError
-from trimtab.records import Trial
+from trimtab.records import Context, Role, Status, Trial
 from trimtab.search.searcher import Searcher, SearchProblem
 from trimtab.space import Config, Space
 
@@ -121,6 +121,7 @@ class FallbackSearcher:
         self._n_asked = 0
         self._n_failures = 0
         self._last: Config | None = None
+        self._told: Context | None = None
         self._n_same = 0
 
     @property
@@ -139,6 +140,7 @@ class FallbackSearcher:
 
     def tell(self, trial: Trial) -> None:
         """Passes the trial on, and keeps the best."""
+        self._told = trial.context
         best = math.inf if self._best is None or self._best.loss is None else self._best.loss
         if trial.is_feasible and trial.loss is not None and trial.loss < best:
             self._best = trial
@@ -153,6 +155,10 @@ class FallbackSearcher:
         """Configs of the space, whatever the searcher answers."""
         return [self._one() for _ in range(n)]
 
+    def changes_workload(self) -> None:
+        """The next config is for another workload than the last one: the same config may well be the best for both."""
+        self._last, self._n_same = None, 0
+
     def _one(self) -> Config:
         self._n_asked += 1
         answer = None if self._is_given_up else self._tried(lambda: self._inner.ask(1)[0], None)
@@ -166,8 +172,15 @@ class FallbackSearcher:
             self._say(
                 "the searcher asks for one config over and over: a random one near the best is tried in its place"
             )
+            self._withdrawn(config)
             return self._near()
         return config
+
+    def _withdrawn(self, config: Config) -> None:
+        """The searcher learns that a config which it has asked for is not measured."""
+        context = Context(workload="", clients=1) if self._told is None else self._told
+        trial = Trial(number=-1, role=Role.SEARCH, config=config, context=context, status=Status.INFRASTRUCTURE)
+        self._tried(lambda: self._inner.tell(trial), None)
 
     def _tried(self, call: Callable[[], Result], otherwise: Result) -> Result:
         try:

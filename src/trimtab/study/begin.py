@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from trimtab.errors import HistoryError, UsageError
+from trimtab.errors import ForeignChangeError, HistoryError, UsageError
 from trimtab.flow import Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, StudyRecord, space_to_json
@@ -157,6 +157,25 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
         )
 
 
+def require_unchanged(stage: Stage) -> None:
+    """The target still runs what the study takes for its baseline: that was read before the lock, and data may take long to make.
+
+    Raises:
+        ForeignChangeError: somebody has changed it meanwhile; nothing was touched.
+    """
+    states = stage.stack.states()
+    changed = [
+        f"{name}={states[name].running!r} (it was {stage.states[name].running!r})"
+        for name in stage.baseline
+        if name in states and states[name].running != stage.states[name].running
+    ]
+    if changed:
+        raise ForeignChangeError(
+            f"somebody else has changed the target since its config was read: {', '.join(changed[:3])}",
+            hint="start again when it is settled",
+        )
+
+
 @contextmanager
 def open_room(
     stage: Stage,
@@ -202,9 +221,13 @@ def run_flow(
         state_dir: journal.
         listener: told of everything.
         is_interrupted: asked before every trial, and every second while one runs.
+
+    Raises:
+        ForeignChangeError: somebody else has changed the target, before or meanwhile.
     """
     known = history.trials(record.id)
     recorded = Recorded(known, listener.phase)
+    require_unchanged(stage)
     with (
         shown_now(state_dir, record, listener, is_interrupted) as (listener, is_interrupted),
         open_room(stage, state_dir, record.name, listener, is_interrupted) as room,

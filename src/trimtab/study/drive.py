@@ -17,7 +17,9 @@ from typing import Protocol, TypeVar
 from trimtab.flow import Ask, Effort, Scorer, Stopped, Study
 from trimtab.records import Role, Trial
 from trimtab.study.stage import Stage
+from trimtab.study.trouble import require_measurable, without_trouble
 from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
+from trimtab.units import counted
 from trimtab.workload import CycledWorkload, RatedWorkload
 
 __all__ = ["Recorded", "StudyListener", "drive", "long_plan", "room_measure"]
@@ -37,9 +39,12 @@ class Recorded:
     """The trials that the history holds of a study, answered with in their order."""
 
     def __init__(self, trials: Iterable[Trial], say: Callable[[str], None]) -> None:
-        self._trials = deque(trials)
+        every = list(trials)
+        self._trials = deque(without_trouble(every))
         self._say = say
-        self.next_number = 1 + max((trial.number for trial in self._trials), default=-1)
+        self.next_number = 1 + max((trial.number for trial in every), default=-1)
+        if n := len(every) - len(self._trials):
+            say(f"{counted(n, 'trial')} that could not be measured when the study ended last: made again")
 
     def answer(self, ask: Ask) -> Trial | None:
         """The next trial of the record that answers; None when none of what is left does, which is not used then.
@@ -89,10 +94,12 @@ def drive(
 
     Raises:
         Interrupted: somebody asked to stop, and the flow has nothing to say then.
+        LoadError: nothing can be measured any more (`require_measurable`).
         TargetError, LoadError: see `TrialRoom.run`.
     """
     try:
         while True:
+            require_measurable(study.scorer.trials)
             started = time.monotonic()
             asks = study.next()
             if study.is_over:

@@ -15,7 +15,7 @@ from trimtab.flow.cycle import cycling, searcher_of
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.history import History, StudyRecord, open_history_at
-from trimtab.records import Trial, Verdict
+from trimtab.records import PrunePlan, Trial, Verdict
 from trimtab.report.explain import explain, kept_ranks
 from trimtab.study.begin import (
     TuneListener,
@@ -109,7 +109,9 @@ def _check_search(stage: Stage, task: Task, history: History, found: StudyRecord
     check_pruning(stage, history, found)
     check_warm_start(stage, history, found)
     own = task if task.cycle is None else searcher_of(task)
-    start_searcher(own, None, Settled(passes=planned_passes(stage, None)))
+    prune = stage.file.search.prune
+    plan = None if prune == "off" else PrunePlan(want=prune if isinstance(prune, int) else 0)
+    start_searcher(own, None, Settled(passes=planned_passes(stage, None), prune=plan))
 
 
 def _run(
