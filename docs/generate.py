@@ -53,7 +53,8 @@ def _parameters(command: click.Command) -> list[str]:
             value = "" if parameter.is_flag else f" {parameter.make_metavar(click.Context(command))}"
             name = ", ".join(f"`{option}{_in_table(value)}`" for option in parameter.opts)
             # The declared default only: a run-time one would depend on the machine.
-            default = f" Default: `{parameter.default}`." if parameter.show_default else ""
+            known = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
+            default = f" Default: `{known}`." if parameter.show_default else ""
             rows.append(f"| {name} | {(parameter.help or '').rstrip()}{default} |")
         else:
             rows.append(f"| `{_in_table(parameter.make_metavar(click.Context(command)))}` | |")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -301,7 +302,12 @@ def test_init_for_a_server_writes_a_readable_file(tmp_path: Path) -> None:
     assert texts is not None
     url, place = "host=/run/x port=5432 user=postgres", "/var/lib/postgresql/15/main"
     server = target_lines("postgresql", texts, url, "PostgreSQL 15.1", place)
-    assert any(line.startswith('restart = "pg_ctlcluster 15 main restart"') for line in server.lines)
+    own = (
+        "sudo -n systemctl restart postgresql@15-main"
+        if os.path.exists("/run/systemd/system")
+        else "pg_ctlcluster 15 main restart"
+    )
+    assert any(line.startswith(f'restart = "{own}"') for line in server.lines)
     assert 'data_dir = "/srv/pg"' not in target_lines("postgresql", texts, url, "PostgreSQL 15.1", "/srv/pg").lines
     (tmp_path / "s.toml").write_text(study_text("s.toml", server))
     assert build_target(load_study_file(tmp_path / "s.toml"), tmp_path).kind == "postgresql"

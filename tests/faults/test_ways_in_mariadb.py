@@ -260,7 +260,7 @@ def test_a_server_elsewhere_behind_a_tunnel_is_not_here(own_maria: MariaPlace) -
         )  # fmt: skip
     assert done.stdout.splitlines() == [
         "False None None None",
-        "the server at host=127.0.0.1 does not show as a process of this machine: its memory is not known here",
+        "the server at host=127.0.0.1 does not show as a process of this machine: its memory and cores are not known here",
     ]
 
 

@@ -20,10 +20,10 @@ import pytest
 
 from tests.needs import IS_FULL
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
-from trimtab.flow.ablate import Ablation, ablate, most_given_up, start_ablation
+from trimtab.flow.ablate import Ablation, ablate, drop_line, most_given_up, start_ablation
 from trimtab.flow.pairs import Duel, Purse, fight
 from trimtab.flow.weakest import groups_to_try, removal_order
-from trimtab.flow.worth import Worth, measure_worth
+from trimtab.flow.worth import Worth, WorthDuels
 from trimtab.measure import BaselineTrack, Interval, PairedSequence
 from trimtab.records import Role, Status
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
@@ -53,6 +53,7 @@ class Machine:
     is_either_enough: bool = False
     saturation: float = 0.5
     is_spoiled: Callable[[Config, Role], bool] = lambda config, role: False
+    missed: Callable[[Config, Role], float] = lambda config, role: -0.1
 
     @property
     def spent_s(self) -> float:
@@ -83,10 +84,11 @@ class Machine:
         if role is Role.BASELINE:
             self.track.add(self.spent_s, value, 0.005 * value)
         loss = -math.log(value / self.track.at(self.spent_s)[0])
+        missed = self.missed(config, role)
         self.trials.append(
-            SimpleNamespace(number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss, excess=0.0,
-                            loss_se=self.noise, started_at=0.0, cost_s={}, is_feasible=True,
-                            measurement=SimpleNamespace(value=value))
+            SimpleNamespace(number=len(self.trials), role=role, config=config, status=Status.OK, loss=loss,
+                            excess=max(0.0, missed), loss_se=self.noise, started_at=0.0, cost_s={}, is_feasible=True,
+                            measurement=SimpleNamespace(value=value, missed=missed))
         )  # fmt: skip
         if self.is_spoiled(config, role):
             spoiled = {"status": Status.INFRASTRUCTURE, "measurement": None, "loss": None, "is_feasible": False}
@@ -95,7 +97,12 @@ class Machine:
 
 
 class ValueItself:
+    """Of the constraints, that `missed` of a run is 0 on average."""
+
     is_maximised = True
+
+    def is_met_by(self, measurements: list[Any]) -> bool:
+        return bool(sum(measurement.missed for measurement in measurements) <= 0)
 
     def value(self, measurement: Any) -> Interval:
         return Interval(measurement.value, measurement.value, measurement.value)
@@ -111,6 +118,12 @@ class Case:
     @property
     def left(self) -> set[str]:
         return set(self.ablation.current.difference(self.task.baseline))
+
+
+def worth_of(scorer: Any, task: Any, ablation: Ablation, purse: Purse) -> dict[str, Worth]:
+    duels = WorthDuels(task, scorer, ablation)
+    scorer.run(duels.finish(purse))
+    return duels.lines()
 
 
 def ablated(
@@ -142,7 +155,7 @@ def ablated(
     ablation = start_ablation(task, scorer, winner)
     scorer.run(ablate(task, scorer, ablation, Purse(task, scorer, seconds=0, runs=runs)))
     purse = Purse(task, scorer, seconds=0, runs=runs)
-    return Case(machine, task, ablation, scorer.run(measure_worth(task, scorer, ablation, purse)))
+    return Case(machine, task, ablation, worth_of(scorer, task, ablation, purse))
 
 
 @pytest.mark.parametrize(
@@ -333,10 +346,11 @@ def test_the_worth_of_a_line_that_gave_way_is_not_that_of_its_old_value() -> Non
     case.ablation.duels.append(
         Duel(reference=full, challenger=full.replace({"a": 0.2}), sequence=PairedSequence(is_maximised=True))
     )
-    scorer.run(fight(task, case.ablation.duels[0], n_pairs=2, is_decided=lambda duel: False, may_go_on=lambda: True))
+    duel = case.ablation.duels[0]
+    scorer.run(fight(task, scorer, duel, n_pairs=2, is_decided=lambda duel: False, may_go_on=lambda: True))
     scorer.run(ablate(task, scorer, case.ablation, purse))
     assert case.ablation.current["a"] == pytest.approx(0.6)
-    worth = scorer.run(measure_worth(task, scorer, case.ablation, Purse(task, scorer, seconds=0, runs=0)))
+    worth = worth_of(scorer, task, case.ablation, Purse(task, scorer, seconds=0, runs=0))
     assert worth["a"].without is None
 
 
@@ -353,7 +367,7 @@ def test_a_run_that_the_machine_spoils_says_nothing_of_its_settings() -> None:
     assert re.fullmatch(
         r"a run could not be measured: trial \d+ ended as infrastructure: the disk is full", again.reasons[one]
     )
-    worth = scorer.run(measure_worth(case.task, scorer, again, Purse(case.task, scorer, seconds=0, runs=80)))
+    worth = worth_of(scorer, case.task, again, Purse(case.task, scorer, seconds=0, runs=80))
     assert worth[one].reason.endswith("the disk is full")
 
 
@@ -369,8 +383,25 @@ def test_no_line_is_begun_that_the_purse_cannot_bring_to_two_pairs(runs: int) ->
     case = deepcopy(of_three())
     scorer: Any = case.machine
     n_before = len(scorer.trials)
-    worth = scorer.run(measure_worth(case.task, scorer, case.ablation, Purse(case.task, scorer, seconds=0, runs=runs)))
+    worth = worth_of(scorer, case.task, case.ablation, Purse(case.task, scorer, seconds=0, runs=runs))
     pairs = [n for line in worth.values() for n in (line.without_pairs, line.alone_pairs)]
     assert 1 not in pairs
     assert len(scorer.trials) - n_before <= runs
     assert max(pairs) >= 2 or runs < 4
+
+
+def rounded(case: Case) -> Case:
+    """A copy whose config has the values that the space knows: one line of it can go back alone."""
+    case = deepcopy(case)
+    case.ablation.full = case.ablation.current = case.task.space.canonical(case.ablation.full)
+    return case
+
+
+def test_a_line_that_goes_after_the_others_were_measured_is_named_beside_them() -> None:
+    case = rounded(of_three())
+    scorer: Any = case.machine
+    duels = WorthDuels(case.task, scorer, case.ablation)
+    scorer.run(duels.finish(Purse(case.task, scorer, seconds=0, runs=40)))
+    assert {name: line.beside for name, line in duels.lines().items()} == {"k00": 0, "k01": 0, "k02": 0}
+    drop_line(case.task, case.ablation, duels.without["k01"])
+    assert {name: line.beside for name, line in duels.lines().items()} == {"k00": 1, "k02": 1}

@@ -59,6 +59,15 @@ def test_a_missed_constraint_is_shown_while_the_study_runs() -> None:
         assert expected in out.getvalue()
 
 
+def test_what_a_study_says_stays_above_the_table_of_a_terminal() -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out, force_terminal=True, width=140), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.phase("the password is only in url")
+        progress.phase("preparing the data")
+    assert "[     0s] the password is only in url" in out.getvalue()
+
+
 def test_what_a_guard_has_stopped_missed_no_constraint_of_the_objective() -> None:
     out = io.StringIO()
     stopped = trial(5, Role.SEARCH, BASELINE, 1.3, excess=0.4, status=Status.STOPPED_EARLY, reason="stopped: p99=90 ms")

@@ -98,7 +98,7 @@ def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -
     "expected",
     [
         "random_page_cost (taking it back cost 0.2 %, less than the noise)",
-        "config throughput (/s) times as fast 95 % interval measured in yours 11.2 1 baseline",
+        "config throughput (/s) times as fast 95 % interval measured in yours 11.2 1 the same pairs",
         "rule-based advice 14.7 1.31 1.24 to 1.38",
         "tuned 20.5 1.82 1.61 to 2.05 6 alternating pairs",
         "35 trials: 30 ok, 2 crashed, 2 stopped early, 1 infeasible",

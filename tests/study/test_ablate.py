@@ -244,6 +244,19 @@ def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(
     assert "crashed" in record.verdict.failure
 
 
+def test_a_best_config_that_fails_when_it_is_measured_again_is_followed_by_the_next_best(
+    fake: FakeStudy, begun: Callable[[str], bool]
+) -> None:
+    """Of a budget in trials: all that seemed the best have the same flaw, and the others are far behind."""
+    _study(fake, 24, seed=2, proof="ablation_share = 0.5")
+    fake.target._crash_when = lambda values: begun("measuring the best again") and _planted(values) > 1500.0
+    record, trials = fake.tune()
+    crashed = [trial.config for trial in trials if trial.status is Status.CRASHED]
+    assert crashed
+    assert len(set(crashed)) == len(crashed), "none is started again"
+    assert record.verdict.result == "better"
+
+
 def test_a_refused_winner_is_followed_by_the_next_best(fake: FakeStudy, begun: Callable[[str], bool]) -> None:
     _study(fake, 24, proof="ablation_share = 0.5")
     fake.target._crash_when = lambda values: begun("proving") and not values["compile"]

@@ -14,7 +14,7 @@ import pytest
 from tests.fakes import COST_S, FakeStudy
 from trimtab.flow import Steps, explore, refine
 from trimtab.measure import EarlyStop
-from trimtab.records import Context, Play, Role, Status, Trial, Verdict
+from trimtab.records import Context, Objective, Play, Role, Status, Trial, Verdict
 from trimtab.report import report_text
 from trimtab.space import Config, Value
 from trimtab.testing.fake_workload import FakeRatedWorkload
@@ -224,7 +224,7 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         Trial(number=i, role=Role.SEARCH, config=config, context=Context("any", 1), status=Status.OK, loss=loss)
         for i, (config, loss) in enumerate(losses)
     ]
-    task: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}))
+    task: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}), objective=Objective("throughput"))
     scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.1, in_question=trials, par=0.0)
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:

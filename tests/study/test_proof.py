@@ -89,13 +89,18 @@ def test_a_baseline_that_goes_on_varying_ends_it() -> None:
 class TestARunOfTheBaseline:
     """That fails within the proof says nothing against the candidate."""
 
-    def _dying(self, fake: FakeStudy, n_runs: int) -> None:
+    def _dying(
+        self, fake: FakeStudy, n_runs: int, *, after: int = 0, once: str = "", of: Role = Role.PROOF_BASELINE
+    ) -> None:
+        """So many of its runs fail after the first ones, from the phase on that begins with `once`."""
         fake.target._speed = _fast
         seen: list[int] = []
 
         def started(number: int, role: Role, changed: dict[str, str]) -> None:
-            seen.extend([number] if role is Role.PROOF_BASELINE else [])
-            fake.workload.error_share = 0.9 if role is Role.PROOF_BASELINE and len(seen) <= n_runs else 0.0
+            has_begun = any(phase.startswith(once) for phase in fake.listener.phases)
+            seen.extend([number] if role is of and has_begun else [])
+            is_bad = role is of and has_begun and after < len(seen) <= after + n_runs
+            fake.workload.error_share = 0.9 if is_bad else 0.0
 
         fake.listener.trial_started = started  # type: ignore[method-assign]
 
@@ -112,6 +117,40 @@ class TestARunOfTheBaseline:
         assert not record.verdict.refused
         assert "your own config failed during the proof (trial " in _text(fake, trials, record)
 
+    @pytest.mark.parametrize(
+        ("of", "result"), [(Role.PROOF_BASELINE, "better"), (Role.PROOF_CANDIDATE, "no_improvement")]
+    )
+    def test_in_a_pair_that_only_makes_the_gain_narrower_leaves_it_proven(
+        self, fake: FakeStudy, of: Role, result: str
+    ) -> None:
+        """Three pairs have proven the gain, and do not tell it to a quarter; one of the winner's own counts against it."""
+        self._dying(fake, 99, once="measuring what each line is worth", of=of)
+        fake.workload.noise_sd = 0.06
+        fake.text = fake.text.replace('"12 trials"', '"24 trials"\nseed = 0')
+        record, trials = fake.tune()
+        verdict = record.verdict
+        assert any(trial.role is of and trial.status is Status.FAILED_LOAD for trial in trials)
+        assert verdict.result == result
+        assert bool(verdict.failure) == (result != "better")
+        assert len(verdict.pairs) >= 3
+
+    @pytest.mark.usefixtures("equal_costs")
+    def test_refuses_no_config_whose_gain_is_still_open(self, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A wall-clock budget has time for the proof of another one, and for that of the larger one: both would be as void."""
+        self._dying(fake, 99, after=3)
+        monkeypatch.setattr(Acceptance, "is_decided", lambda self: False)
+        monkeypatch.setattr(Acceptance, "_is_gain_met", False)
+        fake.text = fake.text.replace("12 trials", "900s")
+        record, trials = fake.tune()
+        verdict = record.verdict
+        assert len(verdict.pairs) == 3
+        assert [row.name for row in verdict.conditions if not row.is_met] == ["gain"]
+        assert verdict.result == "no_improvement"
+        assert "your own config failed during the proof (trial " in _text(fake, trials, record)
+        assert not verdict.refused
+        begun = [phase for phase in fake.listener.phases if phase.startswith(("proving", "the winner is refused"))]
+        assert begun == ["proving the winner in alternating pairs"]
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("equal_costs")
@@ -127,7 +166,7 @@ def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy, monkeypatch:
     fake.target._speed = speed
     fake.workload.noise_sd = 0.003
     fake.text = fake.text.replace(
-        '"12 trials"', '"900s"\nseed = 4'
+        '"12 trials"', '"900s"\nseed = 2'
     )  # in which nothing of what helps then is found before
     n_before: list[int] = []
 

@@ -199,6 +199,13 @@ def test_who_may_change_nothing_is_told() -> None:
     reasons = {state.lock_reason for state in found if state.is_curated}
     with pytest.raises(TargetError, match="this user may not change any variable of the server"):
         CATALOG.require_changeable(reasons)
+    assert all(CATALOG.is_denial(reason) == reason.startswith("this user may not") for reason in reasons)
+
+
+def test_a_right_that_only_some_variables_need_denies_nothing_else() -> None:
+    further = CATALOG.denied["no_further_right"].reason
+    assert CATALOG.denial({further, ""}) is None
+    assert not CATALOG.is_denial(further)
 
 
 def _selected(choice: Any, found: dict[str, KnobState], *, reads_only: bool = False) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,11 +14,17 @@ import pytest
 from tests.servers import free_port
 from tests.systems.conftest import Server
 from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
-from trimtab.records import Context
+from trimtab.records import Context, Fault, Machine
 from trimtab.space import Config
 from trimtab.systems.postgresql import PostgresTarget
 
 pytestmark = pytest.mark.service
+
+CONTEXT = Context(workload="test", clients=4, read_share=0.5)
+DENIED = (
+    "this user may not change any setting of the server; GRANT ALTER SYSTEM ON PARAMETER work_mem, ... TO the user "
+    "(PostgreSQL 15+), or use a superuser."
+)
 
 
 def made(server: Server, state_dir: Path, table: dict[str, object]) -> PostgresTarget:
@@ -168,6 +175,18 @@ def test_a_user_without_rights_is_told_what_to_grant(server: Server, state_dir: 
     with pytest.raises(TargetError, match="this user may not change any setting of the server") as caught:
         target.selection(Context(workload="test", clients=4, read_share=0.5))
     assert "GRANT ALTER SYSTEM ON PARAMETER work_mem" in str(caught.value.hint)
+    seen = target.permitted()
+    assert "work_mem" in seen.selection(CONTEXT)
+    assert "shared_buffers" not in seen.selection(CONTEXT), "a knob that is locked for another reason"
+    assert "work_mem" in seen.advise(CONTEXT)
+    assert "work_mem" not in target.advise(CONTEXT)
+    (denied,) = [line for line in target.doctor() if line[0] == "changes"]
+    assert denied[1:] == (False, f"{DENIED} `trimtab advise` and `trimtab bench` need no right to change")
+    hidden = [text for check, is_fine, text in target.doctor() if check == "pending" and not is_fine]
+    assert hidden == [
+        "this user may not see which settings come from postgresql.auto.conf; "
+        "GRANT pg_read_all_settings TO the user (pg_monitor contains it)"
+    ]
     with pytest.raises(TargetError, match="may not see which settings come from postgresql.auto.conf") as caught:
         target.snapshot()
     assert "pg_read_all_settings" in str(caught.value.hint)
@@ -212,6 +231,7 @@ def test_what_is_managed_elsewhere_is_respected(server: Server, state_dir: Path)
         with pytest.raises(ApplyError, match="this server is configured by other means"):
             target.apply(Config({"work_mem": 8192}))
         assert ("alter system", False, "allow_alter_system = off") in target.doctor()
+        assert {"work_mem", "shared_buffers"} <= set(target.permitted().selection(CONTEXT))
     finally:
         conf.write_text(before)
         server.control("restart")
@@ -244,8 +264,9 @@ def test_a_restart_command_that_fails_is_told(
     target = made(server, state_dir, server.table(restart=command, restart_timeout_s=1))
     target.open()
     found = target.snapshot()
-    with pytest.raises(ApplyError, match=message):
+    with pytest.raises(ApplyError, match=message) as caught:
         target.apply(Config({"shared_buffers": 20000}))
+    assert caught.value.fault == Fault.ENVIRONMENT, "the server has not seen this config"
     assert target.snapshot() == found
 
 
@@ -272,8 +293,38 @@ def test_memory_of_a_far_machine_must_be_given(
     far.open()
     with pytest.raises(TargetError, match="the server at host=127.0.0.1 does not show as a process of this") as caught:
         far.states()
+    assert "its memory and cores are not known here" in caught.value.message
+    assert caught.value.hint == 'give them in the target\'s table: memory = "16GiB", cores = 8'
     far.close()
-    assert 'memory = "16GiB"' in str(caught.value.hint)
+    with pytest.raises(TargetError, match="its cores are not known here"):
+        made(server, state_dir, {"kind": "postgresql", "url": server.url(), "memory": "1GiB"}).states()
+
+
+def test_a_far_machine_is_that_of_the_study_file(
+    local: PostgresTarget, server: Server, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Larger than the one that Trimtab runs on: neither budget nor ranges nor the history's machine are this one's."""
+    memory = local.limits.memory_bytes * 2
+    monkeypatch.setattr("trimtab.systems.postgresql.identity.processes", list)
+    table: dict[str, object] = {"kind": "postgresql", "url": server.url(), "memory": memory, "cores": 64}
+    with closing(made(server, state_dir, table)) as far:
+        far.open()
+        lines = {check: (is_fine, text) for check, is_fine, text in far.doctor()}
+        assert lines["memory"][0]
+        assert "the server is on another machine" in lines["memory"][1]
+        assert lines["cores"] == (True, "64, as the study file says: the server is on another machine")
+        assert far.states()["max_parallel_workers"].knob.high == 128
+        machine = far.machine()
+    assert machine == Machine(
+        cores=64, memory_bytes=memory, hostname="127.0.0.1", server_version=local.machine().server_version
+    )
+
+
+def test_given_cores_count_on_this_machine_too(local: PostgresTarget, server: Server, state_dir: Path) -> None:
+    with closing(made(server, state_dir, server.table(cores=3))) as target:
+        target.open()
+        assert (target.machine().cores, target.machine().hostname) == (3, local.machine().hostname)
+        assert "cores" not in {check for check, _, _ in target.doctor()}
 
 
 def test_two_tuners_in_two_databases_and_two_state_directories(server: Server, state_dir: Path, tmp_path: Path) -> None:
@@ -339,7 +390,8 @@ def test_named_knobs(local: PostgresTarget, server: Server, state_dir: Path) -> 
 def test_doctor_says_what_is_locked_and_why(local: PostgresTarget) -> None:
     lines = {check: (is_fine, text) for check, is_fine, text in local.doctor()}
     assert lines["server"][1].startswith("PostgreSQL 18")
-    assert lines["restart"] == (True, "possible")
+    assert lines["restart"][0]
+    assert "which is not tried here" in lines["restart"][1]
     assert "safety class durability is locked" in lines["knobs"][1]
     assert [check for check, (is_fine, _) in lines.items() if not is_fine] == ["recover"]
     assert lines["recover"][1].startswith("the password is only in url: after a power cut `trimtab recover` could not")

@@ -218,7 +218,7 @@ def test_a_server_elsewhere_behind_a_tunnel_is_not_here(server: Server, state_di
         )  # fmt: skip
     assert done.stdout.splitlines() == [
         "False",
-        "the server at host=127.0.0.1 does not show as a process of this machine: its memory is not known here",
+        "the server at host=127.0.0.1 does not show as a process of this machine: its memory and cores are not known here",
     ]
 
 

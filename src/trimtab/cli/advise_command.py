@@ -22,14 +22,16 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
     from trimtab.study import load_study_file, open_stage
     from trimtab.study.fragments import as_one_text
 
-    with open_stage(load_study_file(study_file), state_dir) as stage:
+    with open_stage(load_study_file(study_file), state_dir, changes=False) as stage:
         changed = stage.advice.difference(stage.baseline)
         config = Config({name: stage.advice[name] for name in changed})
         fragment = as_one_text(stage.stack.fragments(config), is_one=stage.stack.is_one)
         memory = stage.stack.memory(stage.workload.context).to_json(stage.advice)
+        locked = stage.locked
     if as_json:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0
     click.echo(fragment.rstrip("\n"))
-    say(f"{counted(len(changed), 'setting')} by rules of thumb, not measured; `trimtab tune` measures them, too")
+    then = f"to be set by other means: {locked}" if locked else "`trimtab tune` measures them, too"
+    say(f"{counted(len(changed), 'setting')} by rules of thumb, not measured; {then}")
     return 0

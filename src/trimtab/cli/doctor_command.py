@@ -38,7 +38,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
         raise click.UsageError("--role goes with --grant-sql")
     if grant_sql:
         return _print_grants(file, state_dir, role, as_json)
-    with open_stage(file, state_dir) as stage:
+    with open_stage(file, state_dir, changes=False) as stage:
         checks = checks_of(stage)
     is_fine = all(each.verdict != "fail" for each in checks)
     if as_json:

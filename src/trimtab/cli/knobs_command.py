@@ -20,7 +20,7 @@ _PIPED_WIDTH = 160
 """Of a file or pipe, in which nothing has to be folded."""
 
 
-def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
+def _table(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -35,7 +35,9 @@ def _table(rows: list[dict[str, Any]], selected: set[str]) -> None:
     if not console.is_terminal:
         console.width = max(console.width, _PIPED_WIDTH)
     console.print(table)
-    console.print(f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study tunes", highlight=False)
+    console.print(
+        f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study {tunes}", highlight=False
+    )
 
 
 @click.command("knobs")
@@ -47,12 +49,12 @@ def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) ->
     """Show each knob's running value, useful range, restart class and safety class."""
     from trimtab.study import load_study_file, open_stage
 
-    with open_stage(load_study_file(study_file), state_dir) as stage:
-        selected = set(stage.space.knobs)
+    with open_stage(load_study_file(study_file), state_dir, changes=False) as stage:
+        selected, tunes = set(stage.space.knobs), "would tune" if stage.locked else "tunes"
         states = [s for s in stage.states.values() if show_all or s.is_curated or s.knob.name in selected]
         rows = [state.to_json() for state in sorted(states, key=lambda state: state.knob.name)]
     if as_json:
         print_json({"knobs": rows, "selected": sorted(selected)})
     else:
-        _table(rows, selected)
+        _table(rows, selected, tunes)
     return 0

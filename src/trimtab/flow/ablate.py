@@ -203,6 +203,7 @@ def _try_without(
     n_pairs = max(_MIN_PAIRS, duel.n_pairs + purse.n_runs // (2 * n_groups))
     yield from fight(
         task,
+        scorer,
         duel,
         n_pairs=min(_MAX_PAIRS, task.proof.max_pairs, n_pairs),
         is_decided=lambda duel: _is_decided(ablation, duel, is_group=len(group) > 1),

@@ -198,7 +198,7 @@ class Acceptance:
         if unmet - {"baseline"}:
             return True
         if unmet:
-            return self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS or self._is_hopeless
+            return not self.may_steady or self._is_hopeless
         if self._is_gain_met:
             return not self._is_doubtful()
         return self._is_hopeless and (self._complies or not self._may_comply)
@@ -209,6 +209,12 @@ class Acceptance:
             return False
         ratio = self._gain.ratio
         return not self.is_accepted or ratio.high <= _QUOTABLE * ratio.low
+
+    @property
+    def may_steady(self) -> bool:
+        """Whether the baseline seems to vary too much, and more pairs may show that one of its runs was odd."""
+        is_known = self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS
+        return not self._baseline_condition().is_met and not is_known
 
     @property
     def is_by_constraints(self) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
-from trimtab.flow.losses import fresh_losses, mean_loss
+from trimtab.flow.losses import acceptable_losses, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.refine import Refined
@@ -28,7 +28,7 @@ from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome
 from trimtab.flow.worth import WorthDuels
-from trimtab.records import Condition, Status
+from trimtab.records import Condition
 from trimtab.space import Config
 from trimtab.units import counted
 
@@ -142,17 +142,17 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
         scorer.say("measuring what each line is worth")
     # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
     keep = 0 if ablation.went_back else prover.n_runs_wanted
-    outcome.worth = yield from duels.finish(allowance.purse(keep))
+    yield from duels.finish(allowance.purse(keep))
     if not ablation.went_back and not _take_smaller(task, outcome, ablation, prover):
+        outcome.worth = duels.lines()
         yield from prover.run(lambda: prover.is_settled)
         outcome.proof = prover.conclude()
+    outcome.worth = duels.lines() if outcome.proof.is_better else {}
 
 
 def _harm(proof: Proof) -> str:
     """Why the proof speaks against this config and not against every other; "" when it does not."""
-    if proof.is_better:
-        return ""
-    if proof.is_void:
+    if proof.is_better or proof.is_void:
         return ""
     unmet = [row for row in proof.conditions if not row.is_met and row.name not in _HARMLESS]
     return proof.failure.partition("\n")[0] or "; ".join(map(_named, unmet))
@@ -160,6 +160,8 @@ def _harm(proof: Proof) -> str:
 
 def _no_gain(task: Task, proof: Proof) -> str:
     """Why another config is worth a proof in the time that is left, when only the gain of this one is missing; "" otherwise."""
+    if proof.is_void:
+        return ""
     unmet = [row for row in proof.conditions if not row.is_met]
     return _named(unmet[0]) if task.budget.seconds is not None and [row.name for row in unmet] == ["gain"] else ""
 
@@ -183,8 +185,7 @@ def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config 
         for name in refused[0].difference(task.baseline)
         if not any(_lacks(task, other, refused[0], name) for other in refused[1:])
     ]
-    failed = {t.config for t in scorer.trials if t.status.is_config_fault}
-    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - failed - {task.baseline}
+    tried = acceptable_losses(task.objective, scorer.trials).keys() - {task.baseline}
     means = {
         config: _at_worst(scorer, config)
         for config in tried - set(refused)
@@ -267,14 +268,12 @@ def _take_smaller(task: Task, outcome: Outcome, ablation: Ablation, prover: Prov
     duel, outcome.proof = found
     drop_line(task, ablation, duel)
     outcome.candidate = ablation.current
-    left = outcome.candidate.difference(task.baseline)
-    outcome.worth = {name: worth for name, worth in outcome.worth.items() if name in left}
     return True
 
 
 def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof) -> bool:
     """Whether the larger config looks as if it could be proven, and there is time for it."""
-    if proof.is_better or not ablation.dropped:
+    if proof.is_better or proof.is_void or not ablation.dropped:
         return False
     full = mean_loss(scorer.trials, ablation.full)
     is_faster = full < mean_loss(scorer.trials, ablation.current)

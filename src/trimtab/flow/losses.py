@@ -6,10 +6,45 @@ import math
 from collections.abc import Sequence
 
 from trimtab.flow.score import BASELINE_ROLES
-from trimtab.records import Status, Trial
+from trimtab.records import Objective, Status, Trial
 from trimtab.space import Config
 
-__all__ = ["burden", "burdens", "fresh_losses", "fresh_mean", "mean_loss"]
+__all__ = [
+    "acceptable_losses",
+    "burden",
+    "burdens",
+    "fresh_losses",
+    "fresh_mean",
+    "full_runs",
+    "is_met_on_average",
+    "mean_loss",
+]
+
+
+def acceptable_losses(objective: Objective, trials: Sequence[Trial]) -> dict[Config, list[float]]:
+    """Losses of the full measurements of every config that may be proven: none of its runs has failed by its own fault, and
+    on average they meet the constraints of `objective`."""
+    by_config: dict[Config, list[Trial]] = {}
+    for trial in trials:
+        by_config.setdefault(trial.config, []).append(trial)
+    found = {
+        config: _losses(runs, config)
+        for config, runs in by_config.items()
+        if not any(trial.status.is_config_fault for trial in runs) and is_met_on_average(objective, runs, config)
+    }
+    return {config: losses for config, losses in found.items() if losses}
+
+
+def is_met_on_average(objective: Objective, trials: Sequence[Trial], config: Config) -> bool:
+    """Whether the full runs of `config` meet the constraints of `objective` on average, since one run may miss what the next one
+    meets."""
+    measurements = [trial.measurement for trial in full_runs(trials, config)]
+    return objective.is_met_by([measurement for measurement in measurements if measurement is not None])
+
+
+def full_runs(trials: Sequence[Trial], config: Config) -> list[Trial]:
+    """Those of `config` that were measured in full, whether they met the constraints of the objective or not."""
+    return [trial for trial in trials if trial.config == config and trial.status is Status.OK]
 
 
 def fresh_losses(trials: Sequence[Trial], config: Config) -> list[float]:
@@ -24,7 +59,7 @@ def fresh_mean(trials: Sequence[Trial], config: Config) -> float:
 
 
 def mean_loss(trials: Sequence[Trial], config: Config) -> float:
-    """Mean loss over all full measurements of `config`; inf when there is none."""
+    """Mean loss over all full measurements of `config`; inf when there is none that met the constraints of the objective."""
     return _mean(_losses(trials, config))
 
 
@@ -44,9 +79,11 @@ def burdens(trials: Sequence[Trial], config: Config) -> list[float]:
 
 
 def _losses(trials: Sequence[Trial], config: Config) -> list[float]:
-    return [
-        t.loss for t in trials if t.config == config and t.status is Status.OK and t.is_feasible and t.loss is not None
-    ]
+    """Of all its full measurements, once one of them has met the constraints: a run that misses them by chance counts as well,
+    or a lucky one would stand alone."""
+    full = full_runs(trials, config)
+    losses = [t.loss for t in full if t.loss is not None and math.isfinite(t.loss)]
+    return losses if any(t.is_feasible for t in full) else []
 
 
 def _mean(losses: Sequence[float]) -> float:

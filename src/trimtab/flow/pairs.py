@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trimtab.flow.ask import Ask, Effort, Steps
+from trimtab.flow.losses import full_runs, is_met_on_average
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval, NoisePool, PairedSequence
@@ -29,6 +30,12 @@ _MAX_BORROWED = 12.0
 _BREAK_S = 60.0
 """Seconds between two runs from which on the study was stopped in between; or as long as the run itself, if that is more."""
 
+_TELLING_RUNS = 2
+"""Runs of a config from which on their mean tells whether it meets the constraints of the objective."""
+
+_CHANCE = 0.25
+"""Share of its bound by which a single run may miss a constraint by chance."""
+
 _LEAST_NOISE = 0.001
 """Relative standard deviation of one run; below it a few equal runs are luck and not certainty."""
 
@@ -41,8 +48,8 @@ class Duel:
         reference, challenger: the two.
         logs: log of how many times better the reference was, per pair.
         sequence: of the same pairs; its `ratio` is how many times better the reference is.
-        failure: why the challenger gave no value, "" when it did.
-        is_void: the reference itself failed, so nothing is known.
+        failure: why the challenger gave no value, or that on average it misses a constraint of the objective; else "".
+        is_void: that is so of the reference itself, so nothing is known.
         fault: why a run could not be measured, through no fault of its config; "" while all could.
     """
 
@@ -164,40 +171,77 @@ def _is_far(before: Trial, after: Trial) -> bool:
     return after.started_at - (before.started_at + cost_s) > max(_BREAK_S, cost_s)
 
 
-def _failure(task: Task, trial: Trial) -> str:
-    """Why `trial` gives no value; "" when it does. The settings as found owe no constraint of the objective."""
-    is_met = trial.excess == 0 or trial.config == task.baseline
-    if trial.status is Status.OK and trial.measurement is not None and is_met:
+def _failure(trial: Trial) -> str:
+    """Why `trial` gives no value; "" when it does."""
+    if trial.status is Status.OK and trial.measurement is not None:
         return ""
-    if not is_met and trial.status is Status.OK:
-        return f"trial {trial.number}: a constraint of the objective was missed"
     what = trial.reason.partition("\n")[0]
     return f"trial {trial.number} ended as {trial.status}: {what}" if what else f"trial {trial.number}: {trial.status}"
 
 
+def _missed(task: Task, scorer: Scorer, config: Config) -> list[Trial]:
+    """The full runs of `config` where on average they miss a constraint of the objective; else none. The settings as found owe
+    none."""
+    if config == task.baseline or is_met_on_average(task.objective, scorer.trials, config):
+        return []
+    return full_runs(scorer.trials, config)
+
+
+def _is_sure(missed: Sequence[Trial]) -> bool:
+    """Whether what these runs have missed is more than the chance of a single one."""
+    return len(missed) >= _TELLING_RUNS or any(trial.excess > _CHANCE for trial in missed)
+
+
+def _words(missed: Sequence[Trial]) -> str:
+    where = f"trial {missed[0].number}:" if len(missed) == 1 else f"on average over {len(missed)} runs"
+    return f"{where} a constraint of the objective was missed"
+
+
 def fight(
-    task: Task, duel: Duel, *, n_pairs: int, is_decided: Callable[[Duel], bool], may_go_on: Callable[[], bool]
+    task: Task,
+    scorer: Scorer,
+    duel: Duel,
+    *,
+    n_pairs: int,
+    is_decided: Callable[[Duel], bool],
+    may_go_on: Callable[[], bool],
 ) -> Steps[None]:
     """Adds pairs to `duel` until it is decided, fails, or has `n_pairs`.
 
     Every run is made anew: one whose value has decided something already (when an earlier duel ended) may not count again,
-    or the intervals were not valid any more.
+    or the intervals were not valid any more. The constraints of the objective count on average over all runs of a config; one
+    that the only run of the challenger has missed by little is looked at once more.
     """
-    while duel.n_pairs < n_pairs and not is_decided(duel) and may_go_on():
+
+    def ends(trial: Trial) -> bool:
+        return bool(_failure(trial)) or (
+            trial.config == duel.challenger and _is_sure(_missed(task, scorer, duel.challenger))
+        )
+
+    while duel.n_pairs < n_pairs and may_go_on():
+        missed = _missed(task, scorer, duel.challenger)
+        if _is_sure(missed) or (not missed and is_decided(duel)):
+            break
         sides = [duel.reference, duel.challenger]
         if duel.n_pairs % 2:
             sides.reverse()
         values: dict[Config, float] = {}
         runs = [(config, Role.ABLATION) for config in sides]
-        for trial in (yield from in_one_go(task, runs, lambda trial: bool(_failure(task, trial)))):
+        for trial in (yield from in_one_go(task, runs, ends)):
             if not _take(task, duel, trial, values):
                 return
-        duel.add(values[duel.reference], values[duel.challenger], task.objective.is_maximised)
+        if len(values) == len(sides):
+            duel.add(values[duel.reference], values[duel.challenger], task.objective.is_maximised)
+        if missed := _missed(task, scorer, duel.reference):
+            duel.failure, duel.is_void = _words(missed), True
+            return
+    if missed := _missed(task, scorer, duel.challenger):
+        duel.failure = _words(missed)
 
 
 def _take(task: Task, duel: Duel, trial: Trial, values: dict[Config, float]) -> bool:
     """Notes the value of `trial`; False when the duel ends with it."""
-    failure = _failure(task, trial)
+    failure = _failure(trial)
     if failure:
         _note(duel, trial, failure)
         return False
@@ -214,8 +258,9 @@ def _note(duel: Duel, trial: Trial, failure: str) -> None:
         duel.failure, duel.is_void = failure, duel.is_void or trial.config == duel.reference
 
 
-def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Steps[None]:
-    """One pair for every duel over the same reference, which is measured once: reference, challengers (or backwards)."""
+def fight_block(task: Task, scorer: Scorer, duels: Sequence[Duel], *, is_reversed: bool) -> Steps[None]:
+    """One pair for every duel over the same reference, which is measured once: reference, challengers (or backwards). The
+    reference was proven before, or is the baseline: only the challengers are asked about the constraints of the objective."""
     reference = duels[0].reference
     role = Role.BASELINE if reference == task.baseline else Role.ABLATION
     values: dict[Config, float] = {}
@@ -224,12 +269,14 @@ def fight_block(task: Task, duels: Sequence[Duel], *, is_reversed: bool) -> Step
     runs = runs[::-1] if is_reversed else runs
     trials = yield from in_one_go(task, runs, lambda trial: False)
     for (config, _), trial in zip(runs, trials, strict=True):
-        failure = _failure(task, trial)
+        failure = _failure(trial)
         if not failure and trial.measurement is not None:
             values[config] = task.objective.value(trial.measurement).estimate
         for duel in duels if config == reference else [by_challenger[config]]:
             if failure:
                 _note(duel, trial, failure)
     for duel in duels:
-        if reference in values and duel.challenger in values:
+        if _is_sure(missed := _missed(task, scorer, duel.challenger)):
+            duel.failure = duel.failure or _words(missed)
+        elif reference in values and duel.challenger in values:
             duel.add(values[reference], values[duel.challenger], task.objective.is_maximised)

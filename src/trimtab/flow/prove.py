@@ -47,6 +47,7 @@ class Proof:
         failure: why the candidate failed in the proof, "" when it did not.
         is_void: it was the baseline that failed: this says nothing against the candidate.
         conditions: of the acceptance rule, each with its figures; empty when no pair was complete.
+        may_steady: whether the baseline seems to vary too much, and more pairs may show that one of its runs was odd.
     """
 
     is_better: bool
@@ -60,6 +61,7 @@ class Proof:
     is_void: bool = False
     is_by_constraints: bool = False
     conditions: tuple[Condition, ...] = ()
+    may_steady: bool = False
 
 
 @dataclass(slots=True)
@@ -108,7 +110,7 @@ class Prover:
         self._task, self._scorer, self._candidate = task, scorer, candidate
         self._rule = replace(_rule_of_one(task, scorer, candidate, 2**n_before), needs_gain=needs_gain)
         self._pairs = _Pairs(Acceptance(self._rule))
-        self._failure, self._is_void = "", False
+        self._failure, self._is_void, self._is_own_fault = "", False, False
         self._duels, self._purse, self._free = list(duels), purse, list(free)
         self._smaller = {
             duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels) * 2**n_before)))
@@ -129,6 +131,12 @@ class Prover:
         """Whether it is decided, and the gain is known well enough to be quoted."""
         test = self._pairs.test
         return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the pairs so far prove the candidate."""
+        test = self._pairs.test
+        return len(test) >= self._task.proof.min_pairs and test.is_accepted
 
     @property
     def n_pairs(self) -> int:
@@ -173,6 +181,7 @@ class Prover:
             failures[config] = _failure(trial)
             if _ends_proof(trial):
                 self._failure, self._is_void = failures[config], role is Role.PROOF_BASELINE
+                self._is_own_fault = not self._is_void and trial.status is not Status.INFRASTRUCTURE
                 return
         baseline, candidate = samples[self._task.baseline], samples[self._candidate]
         self._pairs.add(baseline, candidate, samples.get(self._task.advice) if len(self._arms) > 2 else None)
@@ -187,9 +196,12 @@ class Prover:
                 duel.add(baseline.value, samples[duel.challenger].value, self._task.objective.is_maximised)
 
     def conclude(self) -> Proof:
-        """What the blocks so far show of the candidate."""
-        proof = _conclude(self._pairs, self._task.objective.is_maximised, self._rule.delta, self._failure)
-        return replace(proof, is_void=self._is_void)
+        """What the blocks so far show of the candidate. What the complete pairs have proven stays so when a further one cannot be
+        measured, unless that is the candidate's own fault."""
+        is_lost = bool(self._failure) and (self._is_own_fault or not self.is_accepted)
+        failure = self._failure if is_lost else ""
+        proof = _conclude(self._pairs, self._task.objective.is_maximised, self._rule.delta, failure)
+        return replace(proof, is_void=is_lost and self._is_void)
 
     def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
         """The candidate without one line that was shown to be worth no more than `tolerance`, proven by the same blocks; None:
@@ -283,6 +295,7 @@ def _conclude(pairs: _Pairs, is_maximised: bool, delta: float, failure: str) -> 
         delta=delta,
         failure=failure,
         conditions=test.conditions() if len(test) else (),
+        may_steady=len(test) > 0 and test.may_steady,
     )
 
 

@@ -1,10 +1,11 @@
 """The end of the search: its leaders are measured again, and the leader is thinned.
 
 The best of many noisy values flatters itself (winner's curse, safety.md B5), so the few that may be the best are measured once
-more. Then knobs of the leader go back to their found values, in groups, the weakest first, each tried by one run: what
-was no worse without is left out. That claims nothing: what remains is proven in pairs afterwards. It is done where the budget
-has no room for an ablation in pairs. What a smaller config that was measured has of the gain is not taken away to see, and
-the settings of a play go back together: one of two planner costs may be worse than both and than none.
+more; where none of them stands up to that, the next best are. Then knobs of the leader go back to their found values, in groups,
+the weakest first, each tried by one run: what was no worse without is left out. That claims nothing: what remains is proven in
+pairs afterwards. It is done where the budget has no room for an ablation in pairs. What a smaller config that was measured has of
+the gain is not taken away to see, and the settings of a play go back together: one of two planner costs may be worse than both
+and than none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
-from trimtab.flow.losses import fresh_losses, fresh_mean, mean_loss
+from trimtab.flow.losses import acceptable_losses, fresh_losses, fresh_mean, is_met_on_average, mean_loss
 from trimtab.flow.pairs import believable
 from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs, runs_before_proof
 from trimtab.flow.score import BASELINE_ROLES, Scorer
@@ -97,14 +98,16 @@ class _Runs:
         self.reserve_s = max(self.reserve_s, proof_reserve_s(self.task, self.scorer, n_lines))
 
     def repeat(self, config: Config) -> Steps[float]:
-        """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that one failed or missed
-        a constraint. One that could not be measured through no fault of the config says nothing against it."""
+        """The mean loss of `config` over the runs that did not choose it, with one more; infinite when that one failed, or when
+        all runs of the config miss a constraint on average. One that could not be measured through no fault of the config says
+        nothing against it."""
         yield from self._baseline()
         self.left -= 1
         trial = yield from believable(config, Role.REPEAT, Effort.QUICK)
         if trial.status is Status.INFRASTRUCTURE:
             return fresh_mean(self.scorer.trials, config)
-        is_good = trial.status is Status.OK and trial.is_feasible
+        is_met = is_met_on_average(self.task.objective, self.scorer.trials, config)
+        is_good = trial.status is Status.OK and is_met
         return fresh_mean(self.scorer.trials, config) if is_good else math.inf
 
     def attempt(self, config: Config, best_loss: float) -> Steps[float]:
@@ -149,11 +152,28 @@ def _smaller(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Seq
 
 
 def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
-    """The best by its mean after those that may be the best were measured again; of those not told from it the one
-    with the fewest settings (after the one-standard-error rule of Breiman et al., Classification and Regression Trees, 1984)."""
-    means = _means(scorer, task.baseline)
-    chosen = _contenders(task, scorer, means)
-    for config in tuple(chosen):
+    """The best by its mean after those that may be the best were measured again; where none of these is better than the baseline
+    then, of the next best, while runs are left."""
+    given_up: set[Config] = set()
+    while True:
+        means = {config: mean for config, mean in _means(task, scorer).items() if config not in given_up}
+        contenders = _contenders(task, scorer, means)
+        # Where some were given up, those that there is no run for are believed no more.
+        leader = yield from _best_of(task, scorer, runs, contenders, must_repeat=bool(given_up))
+        if leader is not None or not contenders or runs.is_empty:
+            return leader
+        given_up.update(contenders)
+
+
+def _best_of(
+    task: Task, scorer: Scorer, runs: _Runs, contenders: Sequence[Config], *, must_repeat: bool
+) -> Steps[Config | None]:
+    """The best of `contenders` after they were measured again; of those not told from it the one with the fewest settings
+    (after the one-standard-error rule of Breiman et al., Classification and Regression Trees, 1984)."""
+    chosen = list(contenders)
+    for config in contenders:
+        if runs.is_empty and must_repeat:
+            chosen.remove(config)
         if not runs.is_empty and (yield from runs.repeat(config)) == math.inf:
             chosen.remove(config)  # it failed: its lucky first run is no longer believed
     while (pair := _best_and_simplest(task, scorer, chosen)) is not None and not runs.is_empty:
@@ -193,21 +213,26 @@ def _is_in_doubt(task: Task, scorer: Scorer, best: Config, simplest: Config) -> 
     return lost > _allowed(task, task.proof.min_gain, n_fewer)
 
 
-def _means(scorer: Scorer, baseline: Config) -> dict[Config, float]:
-    """Mean loss of every config in question that was measured in full, best first."""
-    tried = {t.config for t in scorer.in_question if t.status is Status.OK and t.is_feasible} - {baseline}
-    means = {config: mean_loss(scorer.trials, config) for config in tried}
+def _means(task: Task, scorer: Scorer) -> dict[Config, float]:
+    """Mean loss of every config in question that was measured in full and may be proven, best first."""
+    tried = {t.config for t in scorer.in_question if t.status is Status.OK and t.is_feasible} - {task.baseline}
+    known = acceptable_losses(task.objective, scorer.trials)
+    means = {config: sum(losses) / len(losses) for config, losses in known.items() if config in tried}
     return dict(sorted(means.items(), key=lambda item: (item[1], repr(item[0]))))
 
 
 def _contenders(task: Task, scorer: Scorer, means: dict[Config, float]) -> list[Config]:
     """The few that may be the best, best first, and among them the one of the fewest settings.
 
-    No repeat for what cannot win: its lucky value is already worse than the baseline, or surely than the leader.
+    No repeat for what cannot win: its lucky value is already worse than the baseline, or surely than the leader; or those that
+    did not choose it are.
     """
-    best = next(iter(means.values()), 0.0)
     reach = _SURE * 2**0.5 * scorer.noise_sd
-    close = [config for config, mean in means.items() if mean < scorer.par and mean <= best + reach]
+    close: list[Config] = []
+    for config, mean in means.items():
+        if mean >= scorer.par or (close and mean > means[close[0]] + reach):
+            break
+        close += [config] if fresh_mean(scorer.trials, config) < scorer.par else []
     simplest = min(close, key=lambda config: (_n_lines(task, config), means[config]), default=None)
     chosen = close[:_N_FINALISTS]
     if simplest is not None and simplest not in chosen:
@@ -246,7 +271,7 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
 def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
     """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
     slack, best = max(task.proof.min_gain, scorer.noise_sd), fresh_mean(scorer.trials, leader)
-    fewer = [c for c in _means(scorer, task.baseline) if _n_lines(task, c) < _n_lines(task, leader)]
+    fewer = [c for c in _means(task, scorer) if _n_lines(task, c) < _n_lines(task, leader)]
     limits = {c: _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, c)) for c in fewer}
     for _ in range(_SIMPLER_TRIED):
         losses = {config: fresh_mean(scorer.trials, config) for config in limits}
@@ -291,7 +316,7 @@ def _thinned(
 
 def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
     """What brings at least half of the leader's gain without its other lines: all lines of a config that was measured."""
-    lines, means = set(leader.difference(task.baseline)), _means(scorer, task.baseline)
+    lines, means = set(leader.difference(task.baseline)), _means(task, scorer)
     inner = [
         config
         for config, mean in means.items()

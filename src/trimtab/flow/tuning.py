@@ -13,7 +13,7 @@ from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.explore import Ended, expected_trials, explore, may_search_on
 from trimtab.flow.finish import finish
-from trimtab.flow.losses import mean_loss
+from trimtab.flow.losses import acceptable_losses
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
 from trimtab.flow.refine import Refined, refine
@@ -23,7 +23,7 @@ from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
-from trimtab.records import Role, Status, Verdict
+from trimtab.records import Role, Verdict
 from trimtab.search import Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
@@ -128,6 +128,7 @@ def _n_searched(scorer: Scorer) -> int:
 
 def _best_config(task: Task, scorer: Scorer) -> Config | None:
     """The best config measured so far, unproven; None when none beats the baseline, or meets a constraint that it misses."""
-    tried = {t.config for t in scorer.trials if t.status is Status.OK and t.is_feasible} - {task.baseline}
-    best = min(tried, key=lambda config: mean_loss(scorer.trials, config), default=None)
-    return best if best is not None and mean_loss(scorer.trials, best) < scorer.par else None
+    known = acceptable_losses(task.objective, scorer.trials)
+    means = {config: sum(losses) / len(losses) for config, losses in known.items() if config != task.baseline}
+    best = min(means, key=lambda config: means[config], default=None)
+    return best if best is not None and means[best] < scorer.par else None

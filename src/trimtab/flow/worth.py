@@ -17,7 +17,7 @@ from trimtab.flow.task import Task
 from trimtab.measure import Interval, PairedSequence
 from trimtab.space import Config
 
-__all__ = ["Worth", "WorthDuels", "measure_worth"]
+__all__ = ["Worth", "WorthDuels"]
 
 _MIN_PAIRS = 2
 _MAX_PAIRS = 6
@@ -89,8 +89,8 @@ class WorthDuels:
         """Those of the baseline against one line alone: of two lines, each alone is what is left without the other."""
         return [duel for duel in self.alone.values() if not duel.n_pairs]
 
-    def finish(self, purse: Purse) -> Steps[dict[str, Worth]]:
-        """Measures with `purse` what is not known yet; by knob.
+    def finish(self, purse: Purse) -> Steps[None]:
+        """Measures with `purse` what is not known yet.
 
         A config of one line needs no pair: what it is worth without and alone is the proof's gain.
         """
@@ -100,16 +100,15 @@ class WorthDuels:
             yield from _run(task, scorer, [self.alone], purse)
             steps = _first_lines(task, scorer, ablation, self.without, self.alone)
             yield from _run(task, scorer, [steps], purse)
+
+    def lines(self) -> dict[str, Worth]:
+        """What was measured of each line that `ablation.current` still has, by knob."""
         for name, line in self._lines.items():
             again = self.without.get(name)
             told = again if again is not None and again.n_pairs else self._known.get(name, again)
-            _fill(line, told, self.alone.get(name), ablation)
-        return self._lines
-
-
-def measure_worth(task: Task, scorer: Scorer, ablation: Ablation, purse: Purse) -> Steps[dict[str, Worth]]:
-    """Fills in what the ablation's duels do not yet tell of `ablation.current`; by knob."""
-    return (yield from WorthDuels(task, scorer, ablation).finish(purse))
+            _fill(line, told, self.alone.get(name), self._ablation)
+        left = self._ablation.current.difference(self._task.baseline)
+        return {name: line for name, line in self._lines.items() if name in left}
 
 
 def _duel(task: Task, scorer: Scorer, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
@@ -192,7 +191,7 @@ def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Pur
                 most = purse.n_runs // max(1, _MIN_PAIRS - n) - 1
                 block = [duel for duel in open_ones if duel.reference == reference][: max(0, most)]
                 if block and scorer.may_go_on:
-                    yield from fight_block(task, block, is_reversed=n % 2 == 1)
+                    yield from fight_block(task, scorer, block, is_reversed=n % 2 == 1)
 
 
 def _is_known(duel: Duel) -> bool:

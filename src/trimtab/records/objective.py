@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trimtab.errors import UsageError
@@ -173,6 +173,11 @@ class Objective:
     def excess(self, measurement: Measurement) -> float:
         """Sum of the relative excesses of all constraints; 0 when all are met."""
         return sum(constraint.excess(measurement) for constraint in self.constraints)
+
+    def is_met_by(self, measurements: Sequence[Measurement]) -> bool:
+        """Whether the constraints are met on average, since one run may miss what the next one meets; True of no run at all."""
+        n = len(measurements)
+        return all(bound.is_met_by(sum(map(bound.value, measurements)) / n) for bound in self.constraints if n)
 
     def loss(self, value: float, baseline: float) -> float:
         """log(value / baseline), with the sign that makes less better. NaN when either is not a positive number."""

@@ -105,8 +105,7 @@ class Progress:
     def phase(self, text: str) -> None:
         """The study enters a phase, or a phase has something to tell."""
         self._phase = first_line(text)
-        if self._live is None:
-            self._say(self._phase)
+        self._say(self._phase)
 
     def step(self, name: str) -> None:
         """The trial enters a step ("apply", "load", ...)."""

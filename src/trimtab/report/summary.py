@@ -33,7 +33,7 @@ from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
-from trimtab.report.words import clean, counted, first_line
+from trimtab.report.words import clean, counted, first_line, number_text
 from trimtab.units import format_figure
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _contenders(verdict: Verdict, trials: Sequence[Trial], objective: Objective)
     yours = _mean(pair[0] for pair in pairs) if pairs else _mean(_values(trials, objective, Role.BASELINE))
     if yours is None:
         return ()
-    found = [Contender("yours", yours, None, "baseline")]
+    found = [Contender("yours", yours, None, "the same pairs" if pairs else "baseline")]
     advice = _advice(verdict, trials, objective)
     if advice is not None:
         found.append(advice)
@@ -327,7 +327,16 @@ def _advice(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> 
     tried = [trial for trial in trials if trial.role is Role.ADVICE and trial.status is Status.OK]
     if not tried:
         return None
-    return Contender(name, _mean(_values(tried[:1], objective, Role.ADVICE)), Gain.of_trial(tried[0]), "one trial")
+    value, gain = _mean(_values(tried[:1], objective, Role.ADVICE)), Gain.of_trial(tried[0])
+    return Contender(name, value, gain, f"one trial{_then(value, gain, objective)}")
+
+
+def _then(value: float | None, gain: Gain | None, objective: Objective) -> str:
+    """What the user's own config did at the time of a trial: the machine may have been another one than during the proof."""
+    if value is None or gain is None or not 0 < gain.estimate < math.inf:
+        return ""
+    yours = value / gain.estimate if objective.is_maximised else value * gain.estimate
+    return f", when yours did {number_text(yours)}"
 
 
 def _drift(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> Drift:

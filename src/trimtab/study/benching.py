@@ -195,7 +195,7 @@ def bench(
     recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
         open_history_at(file.study.history, state_dir) as history,
-        open_stage(file, state_dir) as stage,
+        open_stage(file, state_dir, changes=bool(settings)) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         require_metrics(stage)

@@ -67,6 +67,11 @@ class Stage:
         return (*self.stack.notes(), *left_out)
 
     @property
+    def locked(self) -> str:
+        """Why this user may not change some knob of the space; "" always where the stage was opened for changes."""
+        return next(filter(None, (self.states[name].lock_reason for name in self.space.knobs)), "")
+
+    @property
     def objective(self) -> Objective:
         """What the study optimises."""
         return self.file.objective
@@ -191,24 +196,30 @@ def require_one_context(file: StudyFile, what: str) -> None:
 
 
 @contextmanager
-def open_stage(file: StudyFile, state_dir: Path) -> Iterator[Stage]:
+def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Iterator[Stage]:
     """Opens the targets (which changes nothing), reads their catalogues, and builds the space.
+
+    Args:
+        file: the study file.
+        state_dir: for locks and private servers.
+        changes: whether settings are to be changed. Otherwise the space of a target that lets this user change nothing is that
+            of one who may, and its knobs keep their lock in `states`.
 
     Raises:
         UsageError: a table is wrong, or workload and target do not fit.
         SpaceError: a constraint is wrong, or nothing satisfies them.
-        TargetError: a target cannot be reached or read.
+        TargetError: a target cannot be reached or read, or lets this user change nothing although it is to be changed.
     """
     stack, workload = build_stack(file, state_dir), build_workload(file)
     stack.open()
     try:
         stack = _driving(file, stack, workload)
-        states = stack.states()
-        chosen = stack.selection(workload.context)
+        states, tuned = stack.states(), stack if changes else stack.permitted()
+        chosen = tuned.selection(workload.context)
         names = _felt(states, chosen)
         unfelt = {name: str(states[name].knob.condition) for name in chosen if name not in names}
         space, baseline = _space(file, stack, workload, states, names, unfelt)
-        known = _advice(file, stack, workload, states, space)
+        known = _advice(file, tuned, workload, states, space)
         yield Stage(
             file=file,
             stack=stack,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         GrantingTarget,
         PlayingTarget,
         RestartableTarget,
+        RestrictedTarget,
         SelfTuningTarget,
         Symptom,
         Vitals,
@@ -46,7 +47,8 @@ else:
         {
             "base": "Applied KnobState Own Restarts Snapshot Target Undone always",
             "capabilities": "CompilingTarget CountingTarget DiscoverableTarget Disturbance Evidence ForensicTarget FoundServer"
-            " GrantingTarget PlayingTarget RestartableTarget SelfTuningTarget Symptom Vitals WarmingTarget Watchable",
+            " GrantingTarget PlayingTarget RestartableTarget RestrictedTarget SelfTuningTarget Symptom Vitals"
+            " WarmingTarget Watchable",
             "follow": "stale",
             "gate": "check_harmless require_open",
             "memory": "MemoryModel",
@@ -72,6 +74,7 @@ __all__ = [
     "PlayingTarget",
     "RestartableTarget",
     "Restarts",
+    "RestrictedTarget",
     "SelfTuningTarget",
     "Snapshot",
     "Stack",

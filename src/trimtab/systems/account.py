@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 
-__all__ = ["Account", "cache_root", "can_enter", "owner_of", "server_account", "server_user_of"]
+__all__ = ["Account", "cache_root", "can_enter", "owner_of", "server_account", "server_user_of", "user_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,14 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trimtab"
 
 
+def user_name() -> str:
+    """The name of the user whose process this is, or its number where it has none."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
 def server_account() -> Account:
     """Who runs an embedded server: this user; for root (database servers refuse it) `trimtab`, made when it is missing,
     else `postgres`, else `nobody`.
@@ -48,7 +56,13 @@ def server_account() -> Account:
         TargetError: this is root and no other user exists.
     """
     if os.geteuid() != 0:
-        me = pwd.getpwuid(os.geteuid())
+        try:
+            me = pwd.getpwuid(os.geteuid())
+        except KeyError:
+            raise TargetError(
+                f"this user has no name (uid={os.geteuid()} is not in /etc/passwd), and a database server needs one",
+                hint="add an entry for it (useradd, or nss_wrapper in a container), or run as another user",
+            ) from None
         return Account(me.pw_name, me.pw_uid, me.pw_gid)
     if not _has_user("trimtab"):
         _make_user("trimtab")

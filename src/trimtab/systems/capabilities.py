@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,7 @@ __all__ = [
     "GrantingTarget",
     "PlayingTarget",
     "RestartableTarget",
+    "RestrictedTarget",
     "SelfTuningTarget",
     "Symptom",
     "Vitals",
@@ -236,6 +237,18 @@ class GrantingTarget(Protocol):
             TargetError: the system cannot be reached or read.
             UsageError: a knob that the settings name cannot be tuned.
         """
+
+
+@runtime_checkable
+class RestrictedTarget(Protocol):
+    """A target that may let its user change nothing at all: a managed service, or a role without rights.
+
+    * `permitted()`: itself where something may be changed; else one of the same system, whose `states`, `selection` and `advise`
+      are those of a user who may change its settings by whatever means. It is only looked at; this one stays open. Raises
+      `TargetError` when the system cannot be read.
+    """
+
+    def permitted(self) -> Self: ...
 
 
 @runtime_checkable

@@ -435,7 +435,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             ("values", not notes, notes[0] if notes else "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
-            lines.append(doctor.restart_line(self._reach.no_restart))
+            lines.append(doctor.restart_line(self._reach.no_restart, self.settings.restart))
         lines += self._live.doctor_lines(states)
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))

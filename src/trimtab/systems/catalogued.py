@@ -26,6 +26,8 @@ from trimtab.systems.settings import ServerSettings
 __all__ = ["Catalogued"]
 
 _UNKNOWN_DISK_BYTES = 64 << 30
+_TOLD = "study file"
+_EXAMPLES = {"memory": 'memory = "16GiB"', "cores": "cores = 8"}
 
 S = TypeVar("S", bound=ServerSettings)
 R = TypeVar("R", bound=ServerReach)
@@ -96,8 +98,29 @@ class Catalogued(ABC, Generic[S, R]):
 
     @property
     def limits(self) -> Limits:
-        """Cores and memory that the server may use, as far as this machine shows them."""
-        return read_limits(pid=self._reach.pid)
+        """Cores and memory that the server may use: by this machine, or as the study file tells them of another one.
+
+        Raises:
+            TargetError: the server is on another machine, and one of them is not given.
+        """
+        own, told = self.settings, _TOLD
+        if self._reach.is_here:
+            seen = read_limits(pid=self._reach.pid)
+            return seen if own.cores is None else replace(seen, cores=own.cores, cores_source=told)
+        if own.cores is None or own.memory is None:
+            raise self._unknown()
+        return Limits(cores=own.cores, memory_bytes=own.memory, cores_source=told, memory_source=told)
+
+    def _unknown(self) -> TargetError:
+        """What is to be told of a machine that cannot be seen from here."""
+        missing = [key for key in _EXAMPLES if getattr(self.settings, key) is None]
+        what = f"{' and '.join(missing)} {'are' if 'cores' in missing else 'is'}"
+        return TargetError(
+            f"the server at host={self._reach.endpoint().host} does not show as a process of this machine: its {what} not"
+            " known here",
+            hint=f"give {'them' if len(missing) > 1 else 'it'} in the target's table:"
+            f" {', '.join(_EXAMPLES[key] for key in missing)}",
+        )
 
     @property
     def budget_bytes(self) -> int:
@@ -106,15 +129,7 @@ class Catalogued(ABC, Generic[S, R]):
         Raises:
             TargetError: the server is on another machine and `memory` is not given.
         """
-        if self.settings.memory is not None:
-            return self.settings.memory
-        if self._reach.is_here:
-            return self.limits.memory_bytes
-        raise TargetError(
-            f"the server at host={self._reach.endpoint().host} does not show as a process of this machine: its memory is not"
-            " known here",
-            hint='give it in the target\'s table: memory = "16GiB"',
-        )
+        return self.limits.memory_bytes if self.settings.memory is None else self.settings.memory
 
     @property
     def warmup_floor_s(self) -> float:
@@ -142,8 +157,16 @@ class Catalogued(ABC, Generic[S, R]):
         return self._bounds_with(float(states["max_connections"].running) if "max_connections" in states else 1.0)
 
     def machine(self) -> Machine:
-        """Facts about the machine, and the server's version."""
-        facts, limits = self._reach.host.facts(self._reach.data_dir or Path("/")), self.limits
+        """Facts about the server's machine, as far as they are known, and the server's version."""
+        limits = self.limits
+        if not self._reach.is_here:
+            return Machine(
+                cores=limits.cores,
+                memory_bytes=limits.memory_bytes,
+                hostname=self.host_name,
+                server_version=self._version(),
+            )
+        facts = self._reach.host.facts(self._reach.data_dir or Path("/"))
         return Machine(
             cores=limits.cores,
             memory_bytes=limits.memory_bytes,
@@ -254,5 +277,5 @@ class Catalogued(ABC, Generic[S, R]):
         def total_with(clients: int) -> float:
             return self._memory_of(states, Context("", clients=clients)).total({})
 
-        is_limited = bool(getattr(self.settings, "memory_limit", False))
-        return memory_lines(total_with, self.budget_bytes, self.limits, is_limited=is_limited)
+        is_limited, is_here = bool(getattr(self.settings, "memory_limit", False)), self._reach.is_here
+        return memory_lines(total_with, self.budget_bytes, self.limits, is_here=is_here, is_limited=is_limited)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -16,7 +17,15 @@ from trimtab.systems.channel import Channel
 from trimtab.systems.counters import read_counters
 from trimtab.systems.discovery import found_servers, own_server
 from trimtab.systems.disk import check_disk, low_disk
-from trimtab.systems.doctor import Line, disk_lines, knob_line, later_login_notes, recover_line, restart_line
+from trimtab.systems.doctor import (
+    Line,
+    denial_lines,
+    disk_lines,
+    knob_line,
+    later_login_notes,
+    recover_line,
+    restart_line,
+)
 from trimtab.systems.grants import DEFAULT_ROLE
 from trimtab.systems.knobs import Reading, Sight, knob_states
 from trimtab.systems.lock import ServerLock
@@ -25,7 +34,7 @@ from trimtab.systems.picture import Picture
 from trimtab.systems.plays import fitting_plays, play_facts, shipped_plays
 from trimtab.systems.reach import DatabaseReach
 from trimtab.systems.selection import select
-from trimtab.systems.server_catalog import ServerCatalog
+from trimtab.systems.server_catalog import Denial, ServerCatalog
 from trimtab.systems.settings import DatabaseSettings
 from trimtab.systems.system import System
 from trimtab.systems.vitals import Lag, Watch
@@ -63,6 +72,7 @@ class DatabaseSystem(System[S, R]):
     catalog: ServerCatalog
     WAYS: ClassVar[Ways]
     PASSWORD_FILE: ClassVar[str]
+    _is_permitted = False
 
     def __init__(self, name: str, settings: S, state_dir: Path, found: Mapping[str, Any] | None = None) -> None:
         super().__init__(name, settings, self.WAYS.reach(name, settings, found or {}), state_dir)
@@ -98,7 +108,24 @@ class DatabaseSystem(System[S, R]):
 
     def states(self) -> Mapping[str, KnobState]:
         """Every knob of the live server, by name."""
-        return self._states_of(*self._look())
+        states = self._states_of(*self._look())
+        return self._without_denials(states) if self._is_permitted else states
+
+    def permitted(self) -> Self:
+        """See `RestrictedTarget`."""
+        if self._denial(self.states()) is None:
+            return self
+        seen = copy.copy(self)
+        seen._is_permitted = True
+        return seen
+
+    def _without_denials(self, states: Mapping[str, KnobState]) -> Mapping[str, KnobState]:
+        denied = [name for name, state in states.items() if self.catalog.is_denial(state.lock_reason)]
+        return {**states, **{name: replace(states[name], lock_reason="") for name in denied}}
+
+    def _denial(self, states: Mapping[str, KnobState]) -> Denial | None:
+        """Why nothing at all may be changed here; None where something may."""
+        return self.catalog.denial(_locks(states))
 
     def _states_of(self, readings: Mapping[str, Reading], facts: _Facts) -> Mapping[str, KnobState]:
         bounds = self._bounds_with(float(readings["max_connections"].value))
@@ -144,7 +171,7 @@ class DatabaseSystem(System[S, R]):
             return target._version(), str(session.value(place) or "") if place else ""
 
     def _require_changeable(self, states: Mapping[str, KnobState]) -> None:
-        self.catalog.require_changeable({state.lock_reason for state in states.values() if state.is_curated})
+        self.catalog.require_changeable(_locks(states))
 
     def _check(self, config: Config, states: Mapping[str, KnobState]) -> None:
         check_disk(self.catalog.disk, config, states, self._reach, self._disk_facts)
@@ -198,7 +225,8 @@ class DatabaseSystem(System[S, R]):
         states = self.states()
         return [
             *self._server_lines(states),
-            restart_line(self._reach.no_restart),
+            *denial_lines(self._denial(states)),
+            restart_line(self._reach.no_restart, self.settings.restart),
             recover_line(self._reach.no_later_login(), self.PASSWORD_FILE),
             *self._memory_lines(states),
             *disk_lines(self._reach.host, self._reach.data_dir),
@@ -212,3 +240,8 @@ class DatabaseSystem(System[S, R]):
     def notes(self) -> tuple[str, ...]:
         """What to tell before the first change: that `recover` could not log in later, where that is so."""
         return later_login_notes(self._reach.no_later_login(), self.PASSWORD_FILE)
+
+
+def _locks(states: Mapping[str, KnobState]) -> Collection[str]:
+    """The lock reasons of the curated knobs."""
+    return {state.lock_reason for state in states.values() if state.is_curated}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from trimtab.errors import TargetError
+from trimtab.systems.account import user_name
 from trimtab.systems.capabilities import FoundServer
 from trimtab.systems.server_catalog import Discovery
 
@@ -46,12 +46,20 @@ def found_servers(kind: str, texts: Discovery, ask: Ask) -> list[FoundServer]:
 def _urls(texts: Discovery) -> Iterator[tuple[int, str]]:
     """(port, url) of each socket."""
     for folder in map(Path, texts.folders):
-        for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        for path in _entries(folder):
             match = re.fullmatch(texts.socket, path.name)
             if match is not None and path.is_socket():
                 port = match.groupdict().get("port") or "0"
-                url = texts.url.format(folder=folder, socket=path, port=port, user=getpass.getuser())
+                url = texts.url.format(folder=folder, socket=path, port=port, user=user_name())
                 yield int(port), url
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where there is none, or this user may not list it."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def target_lines(kind: str, texts: Discovery, url: str, what: str, place: str = "") -> FoundServer:
@@ -68,7 +76,7 @@ def target_lines(kind: str, texts: Discovery, url: str, what: str, place: str = 
     lines = [f'url = "{url}"   # {what}; no password here: use {texts.password}']
     for each in texts.line:
         match = re.fullmatch(each.where, place)
-        if match is not None:
+        if match is not None and (not each.needs or os.path.exists(each.needs)):
             words = {"place": place, "product": what.partition(" ")[0].lower(), **match.groupdict()}
             lines += each.text.format(**words).splitlines()
             break

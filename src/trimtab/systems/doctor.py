@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from trimtab.errors import TargetError
 from trimtab.host import Limits, LocalHost
+from trimtab.systems.account import user_name
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Channel
 from trimtab.systems.channel_paths import needs_disk
+from trimtab.systems.server_catalog import Denial
 from trimtab.units import counted, format_duration, format_size
 
 __all__ = [
     "PASSWORD_FILES",
     "Line",
+    "denial_lines",
     "disk_lines",
     "knob_line",
     "later_login_notes",
@@ -26,12 +33,29 @@ __all__ = [
 ]
 
 Line = tuple[str, bool, str]
+
+_OF_ROOT = ("systemctl", "service", "pg_ctlcluster")
+"""Programs that restart a server of systemd, for which they ask for root."""
 """(check, is_fine, explanation)."""
 
 PASSWORD_FILES = "a file of password_files"
 """Where systems that a catalogue describes find a password later."""
 
 _LOW_DISK_BYTES = 2 << 30
+_UNSEEN = "as the study file says: the server is on another machine"
+
+
+def denial_lines(denial: Denial | None) -> list[Line]:
+    """Why nothing at all may be changed, and what works all the same; none where something may."""
+    if denial is None:
+        return []
+    return [
+        (
+            "changes",
+            False,
+            f"{denial.says}; {denial.hint}. `trimtab advise` and `trimtab bench` need no right to change",
+        )
+    ]
 
 
 def recover_line(where: str, file: str) -> Line:
@@ -58,9 +82,32 @@ def later_login_notes(where: str, file: str) -> tuple[str, ...]:
     )
 
 
-def restart_line(no_restart: str) -> Line:
-    """Whether the server can be restarted; `no_restart` says why not."""
-    return ("restart", True, f"{no_restart}: such knobs are locked" if no_restart else "possible")
+def restart_line(no_restart: str, command: str | None = None) -> Line:
+    """Whether the server can be restarted; `no_restart` says why not, and `command` how, where the study file does."""
+    if no_restart:
+        return ("restart", True, f"{no_restart}: such knobs are locked")
+    words = shlex.split(command or "")
+    if not words:
+        return ("restart", True, "possible")
+    is_ours_to_find = "/" not in words[0] or os.path.isabs(words[0])  # others are relative to the study file
+    if is_ours_to_find and "{" not in words[0] and shutil.which(words[0]) is None:
+        return ("restart", False, f"restart={command!r}: there is no program {words[0]!r}")
+    if words[:2] == ["sudo", "-n"] and os.geteuid() != 0 and not _is_allowed(words[2:]):
+        needed = f"{user_name()} ALL=(root) NOPASSWD: {shutil.which(words[2]) or words[2]} {shlex.join(words[3:])}"
+        return ("restart", False, f"restart={command!r}: sudo asks for a password; a line for sudoers: {needed}")
+    is_roots = words[0] in _OF_ROOT and os.geteuid() != 0
+    more = f"; {words[0]} may need root: `sudo -n {command}` with a line in sudoers" if is_roots else ""
+    return ("restart", True, f"by the command {words[0]!r} of the study file, which is not tried here{more}")
+
+
+def _is_allowed(argv: Sequence[str]) -> bool:
+    """Whether sudo would run that without a password."""
+    if not argv:
+        return False
+    try:
+        return LocalHost().run(["sudo", "-n", "-l", *argv], timeout_s=10.0).exit_code == 0
+    except TargetError:
+        return False
 
 
 def warmup_line(floor_s: float, *, is_compiled: bool) -> Line:
@@ -78,17 +125,19 @@ def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[Line]:
 
 
 def memory_lines(
-    total_with: Callable[[int], float], budget_bytes: int, limits: Limits, *, is_limited: bool
+    total_with: Callable[[int], float], budget_bytes: int, limits: Limits, *, is_here: bool, is_limited: bool
 ) -> list[Line]:
-    """The budget beside the machine, and for how many clients it is enough.
+    """The budget beside the machine, and for how many clients it is enough; and the cores that only the study file tells.
 
     Args:
         total_with: bytes under the running config, with so many clients.
         budget_bytes: what all memory knobs share.
-        limits: of the machine.
+        limits: of the machine, or of another one as the study file tells them.
+        is_here: whether it is this machine.
         is_limited: whether a cgroup holds the server to its budget.
     """
-    budget = f"budget {format_size(budget_bytes)}, machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
+    machine = f"machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
+    budget = f"budget {format_size(budget_bytes)}, {machine if is_here else _UNSEEN}"
     limit = "held by a cgroup" if is_limited else "a sum over knobs; no cgroup holds the server to it"
     none, one = (total_with(n) for n in (0, 1))
     n_clients = int((budget_bytes - none) // (one - none)) if one > none else 0
@@ -97,6 +146,7 @@ def memory_lines(
     fits = f"the running config {room if one > none else f'takes {format_size(one)}, whatever the number of clients'}"
     breaks = f"the running config breaks the budget even with one client: {format_size(one)}"
     return [
+        *([] if is_here else [("cores", True, f"{limits.cores}, {_UNSEEN}")]),
         ("memory", budget_bytes <= limits.memory_bytes, f"{budget}; {limit}"),
         ("memory use", is_fine, fits if is_fine else f"{breaks}; it is measured anyway"),
     ]

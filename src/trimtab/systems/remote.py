@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running, machine_mark, process_mark
 from trimtab.records import Fault
-from trimtab.systems.account import Account, server_user_of
+from trimtab.systems.account import Account, server_user_of, user_name
 from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, argv_of
@@ -237,7 +237,7 @@ class CommandedServer(RunningServer[S, C]):
 
         Raises:
             TargetError: there is no command, it fails or takes too long, or nobody can log in.
-            ApplyError: it did not restart the server.
+            ApplyError: it did not restart the server; the fault is the environment's.
         """
         if self.no_restart:
             super().restart()
@@ -245,14 +245,15 @@ class CommandedServer(RunningServer[S, C]):
         before = self._instance()
         self._log_start = log_bytes(self.log_file)
         deadline = time.monotonic() + self._settings.restart_timeout_s
-        result = self._run_command()
+        try:
+            result = self._run_command()
+        except TargetError as error:
+            raise self._failed(before, error) from error
         self._command_output = result.output
         command = " ".join(self._restart_argv)
         if result.exit_code != 0 and not self._is_recovering():
-            raise TargetError(
-                f"the restart command={command!r} failed with exit_code={result.exit_code}: {result.output}",
-                hint="run it by hand to see why",
-            )
+            text = f"the restart command={command!r} failed with exit_code={result.exit_code}: {result.output}"
+            raise self._failed(before, TargetError(text, hint="run it by hand to see why"))
         self._wait_login(self._patience(deadline))
         if not self._is_another(before):
             raise ApplyError(
@@ -260,6 +261,13 @@ class CommandedServer(RunningServer[S, C]):
                 hint="does it restart another server?",
                 fault=Fault.ENVIRONMENT,
             )
+
+    def _failed(self, before: tuple[str, float | None], error: TargetError) -> TargetError:
+        """What became of a restart command that failed: where it has left the server alone, no config is to blame."""
+        if not self.is_up() or self._is_another(before):
+            return error
+        hint = f"run it by hand as user={user_name()}: it has left the server as it was"
+        return ApplyError(error.message, hint=hint, fault=Fault.ENVIRONMENT)
 
     def _run_command(self) -> CommandResult:
         """Runs the restart command; one that is given up while the server recovers has only failed in part.

@@ -189,10 +189,12 @@ class OwnServer(BaseModel):
 
 
 class PlaceLines(BaseModel):
-    """Lines of a [target.NAME] table for a server whose place fits `where`; its groups stand in braces in the text."""
+    """Lines of a [target.NAME] table for a server whose place fits `where`, on a machine that has the path `needs` ("": any); the
+    groups of `where` stand in braces in the text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     where: str
+    needs: str = ""
     text: str
 
 
@@ -334,9 +336,18 @@ class ServerCatalog(Overlay[ServerKnob]):
         Raises:
             TargetError: nothing may.
         """
-        for denial in self.denied.values():
-            if denial.says and denial.reason in reasons and (denial.always or "" not in reasons):
-                raise TargetError(denial.says, hint=denial.hint)
+        denial = self.denial(reasons)
+        if denial is not None:
+            raise TargetError(denial.says, hint=denial.hint)
+
+    def denial(self, reasons: Collection[str]) -> Denial | None:
+        """Why nothing at all may be changed here, by the same lock reasons; None where something may."""
+        found = (each for each in self.denied.values() if each.reason in reasons and self.is_denial(each.reason))
+        return next((each for each in found if each.always or "" not in reasons), None)
+
+    def is_denial(self, reason: str) -> bool:
+        """Whether a knob with that lock reason could be changed here by another user, or by other means than ours."""
+        return any(each.reason == reason and each.says for each in self.denied.values())
 
     def change_refused(self, error: StatementError) -> ChangeRefusal | None:
         """Why no change of a setting works; None where it is the value that the server refuses."""

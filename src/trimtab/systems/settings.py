@@ -46,6 +46,12 @@ class ServerSettings(BaseModel, ABC):
         description='memory budget that all settings share, such as "1GiB"; default: the memory of the machine, or the cgroup '
         "limit",
     )
+    cores: int | None = Field(
+        None,
+        ge=1,
+        description="cores that the server may use; default: those of the machine, or the cgroup limit. For a server on another "
+        "machine `memory` and `cores` must be given",
+    )
     knobs: str | tuple[str, ...] = Field(
         "performance",
         description="a set, or a list of names and sets; if the workload only reads, every set but 'all' leaves out "

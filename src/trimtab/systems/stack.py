@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import reduce
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,7 +109,14 @@ class Stack:
 
     def driving(self, name: str, data: str = "") -> Stack:
         """The same targets, with the load on the tier of that name, and its data on that of the other."""
-        return Stack(self.tiers, memory=self._memory, constraints=self._constraints, driven=name, data=data,
+        return self._of(self.tiers, name, data)
+
+    def permitted(self) -> Stack:
+        """The same targets as one sees them who may change their settings, to be looked at only (see `RestrictedTarget`)."""
+        return self._of([tier.permitted() for tier in self.tiers], self.driven.name, self._data.name)
+
+    def _of(self, tiers: Sequence[Tier], driven: str, data: str) -> Stack:
+        return Stack(tiers, memory=self._memory, constraints=self._constraints, driven=driven, data=data,
                      clients=self._clients.by_tier)  # fmt: skip
 
     def tier(self, name: str) -> Tier:
@@ -258,9 +266,8 @@ class Stack:
         found: dict[str, Value] = {}
         for tier in self.tiers:
             with tier.asked():
-                found |= {
-                    tier.full(name): value for name, value in tier.target.advise(self._context(tier, context)).items()
-                }
+                advice = tier.target.advise(self._context(tier, context))
+            found |= {tier.full(name): value for name, value in advice.items()}
         return Config(found)
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
@@ -330,10 +337,7 @@ class Stack:
         if self.is_one:
             return self.tiers[0].target.memory(context)
         hosts = list(joined(self.tiers, self.models(context), self._memory, self._limits()).values())
-        whole, total = hosts[0], sum(host.budget_bytes for host in hosts)
-        for host in hosts[1:]:
-            whole = whole.joined(host)
-        return replace(whole, budget_bytes=total)
+        return replace(reduce(MemoryModel.joined, hosts), budget_bytes=sum(host.budget_bytes for host in hosts))
 
     # --- change ---
 
@@ -407,8 +411,7 @@ class Stack:
         return tuple(found)
 
     def fragments(self, config: Mapping[str, Value]) -> Mapping[str, str]:
-        """Tier -> its part of `config`, ready for its configuration file; tiers of which
-        nothing is set are left out."""
+        """Tier -> its part of `config`, ready for its configuration file; without tiers of which nothing is set."""
         parts = self.split(config)
         return {
             tier.name: tier.target.fragment(parts[tier.name]) for tier in self.tiers if parts[tier.name] or self.is_one
@@ -442,9 +445,5 @@ class Stack:
 
     def notes(self) -> tuple[str, ...]:
         """What people should know of the tiers before tuning starts."""
-        return tuple(
-            tier.said(note)
-            for tier in self.tiers
-            if isinstance(tier.target, ForensicTarget)
-            for note in tier.target.notes()
-        )
+        forensic = ((tier, tier.target) for tier in self.tiers if isinstance(tier.target, ForensicTarget))
+        return tuple(tier.said(note) for tier, target in forensic for note in target.notes())

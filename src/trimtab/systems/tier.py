@@ -14,6 +14,7 @@ from trimtab.errors import TrimtabError, UsageError
 from trimtab.space import Config
 from trimtab.space.rename import renamed
 from trimtab.systems.base import KnobState, Target
+from trimtab.systems.capabilities import RestrictedTarget
 
 __all__ = ["Step", "Tier", "bottom_first", "ordered"]
 
@@ -58,6 +59,17 @@ class Tier:
         knob = state.knob
         condition = None if knob.condition is None else renamed(knob.condition, self.full)
         return replace(state, knob=replace(knob, name=self.full(knob.name), condition=condition))
+
+    def permitted(self) -> Tier:
+        """With its target as one sees it who may change settings (see `RestrictedTarget`).
+
+        Raises:
+            TargetError: the target cannot be read.
+        """
+        if not isinstance(self.target, RestrictedTarget):
+            return self
+        with self.asked():
+            return replace(self, target=self.target.permitted())
 
     def asked(self) -> AbstractContextManager[None]:
         """Errors raised inside begin with the tier's name, where there are several."""

@@ -14,7 +14,7 @@ from trimtab.systems.postgresql.session import Connection, ConnectionLostError
 from trimtab.systems.session import StatementError
 from trimtab.units import format_value
 
-__all__ = ["change_entries", "file_entries", "file_faults", "read_entries", "reload_and_wait"]
+__all__ = ["change_entries", "file_entries", "file_faults", "hidden_entries", "read_entries", "reload_and_wait"]
 
 _RELOAD_S = 20.0
 _POLL_S = 0.005
@@ -35,6 +35,15 @@ def read_entries(connection: Connection) -> dict[str, str]:
     """
     found = file_entries(connection)
     return _effective_entries(connection) if found is None else found
+
+
+def hidden_entries(connection: Connection) -> str:
+    """Why this user may not see the entries, and what to do; "" when it may."""
+    try:
+        read_entries(connection)
+    except TargetError as error:
+        return f"{error.message}; {error.hint}"
+    return ""
 
 
 def _is_untouched(name: str) -> bool:

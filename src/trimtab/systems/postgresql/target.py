@@ -18,7 +18,7 @@ from trimtab.systems.knobs import Reading
 from trimtab.systems.network import Link
 from trimtab.systems.picture import Picture
 from trimtab.systems.postgresql import extension_build, grant, in_engine, preflight
-from trimtab.systems.postgresql.autoconf import file_faults
+from trimtab.systems.postgresql.autoconf import file_faults, hidden_entries
 from trimtab.systems.postgresql.catalogue import (
     CATALOG,
     Facts,
@@ -165,9 +165,11 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
             version, is_standby, is_superuser, user = connection.rows(CATALOG.sql["role"])[0]
             engine = in_engine.lines(connection, self._no_build) if self.settings.in_engine else []
             faults, waits = file_faults(connection), ", ".join(unsettled(connection, read_rows(connection)))
+            hidden = hidden_entries(connection)
         managed = states["allow_alter_system"].running is False if "allow_alter_system" in states else False
         files = f"data directory {reach.data_dir}" if reach.data_dir else "not reachable, changed by SQL alone"
         pending = f"in the files, not yet in use: {waits}" if waits else "the server uses what the files say"
+        pending = hidden or pending
         rights = "a superuser" if is_superuser else "no superuser: see the locked knobs"
         return [
             ("server", True, f"PostgreSQL {version} at {reach.endpoint()}"),
@@ -175,7 +177,7 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
             ("rights", True, f"user {user} is {rights}"),
             ("alter system", not managed, "allow_alter_system = off" if managed else "allowed"),
             ("files", not faults, "; ".join(faults) or f"{files}; no faults in the configuration files"),
-            ("pending", not waits, pending),
+            ("pending", not (hidden or waits), pending),
             *engine,
         ]
 

@@ -50,6 +50,8 @@ class Undo(ServerRescue):
         self._has_moved = False
         if snapshot.files:
             return super().bring_back(snapshot, own, restarts)
+        if not own:
+            return False  # a user who may only look has nothing to take back, and may not reload
         reach = self._reach
         try:
             # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
