@@ -7,7 +7,7 @@ import pytest
 
 from tests.importance.problems import flat_space, sampled
 from trimtab.errors import UsageError
-from trimtab.importance import slice_of, top_pairs
+from trimtab.importance import rank_knobs, slice_of, top_pairs
 from trimtab.space import Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
@@ -38,6 +38,21 @@ def test_slice_is_in_the_knobs_own_values() -> None:
     assert memory.mean[0] > max(memory.mean[1:]) + 0.3
     assert mode.values == ("x", "y", "z")
     assert mode.best == "z"
+
+
+def test_a_knob_that_the_baseline_switches_off_is_seen_where_it_is_on() -> None:
+    knobs = [
+        Knob(name="gate", kind=KnobKind.BOOLEAN, default=False),
+        Knob(name="x", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0, condition="gate"),
+    ]
+    space = Space([*flat_space(2).knobs.values(), *knobs])
+    problem = sampled(lambda c: -0.5 * c["x"] * c["gate"], space, 100)
+    found = slice_of(problem, "x")
+    assert found.mean[0] - found.mean[-1] == pytest.approx(0.5, abs=0.2)
+    assert found.best == pytest.approx(1.0, abs=0.2)
+    ranks = rank_knobs(problem)
+    assert {entry.knob for entry in ranks.knobs[:2]} == {"gate", "x"}
+    assert "x" not in ranks.not_worth
 
 
 def test_slice_of_nothing() -> None:

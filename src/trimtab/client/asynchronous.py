@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trimtab.client.wire import (
+    REFUSED,
     Best,
     Place,
     ServerError,
@@ -17,6 +18,7 @@ from trimtab.client.wire import (
     begin_body,
     best_of,
     checked,
+    failure_body,
     no_httpx,
     pauses,
     report_body,
@@ -170,7 +172,7 @@ class AsyncPoint:
         Raises:
             ServerError: the server refuses it.
         """
-        return await self.session._report(self, {"failed": {"status": status, "reason": reason[:4000]}})
+        return await self.session._report(self, failure_body(reason, status))
 
 
 class AsyncSession:
@@ -245,7 +247,7 @@ class AsyncSession:
     async def tune(self, function: Callable[..., Awaitable[float | None]]) -> Best:
         """Awaits `function(**config)` for every point until the session ends; reports what it returns, else its seconds.
 
-        An exception counts as a crash of that config.
+        An exception counts as a crash of that config; a value that is no figure (0, negative, not finite) as a failed run.
         """
         async for point in self:
             started = time.perf_counter()
@@ -254,7 +256,12 @@ class AsyncSession:
             except Exception as error:  # noqa: BLE001 - whatever a config makes the program raise is a result
                 await point.fail(f"{type(error).__name__}: {error}")
                 continue
-            await point.report(time.perf_counter() - started if value is None else value)
+            try:
+                await point.report(time.perf_counter() - started if value is None else value)
+            except ServerError as error:
+                if error.status != REFUSED:
+                    raise
+                await point.fail(f"it returned {value!r}: {error.message}", "failed_load")
         return self.best
 
     async def control(self, what: str) -> dict[str, Any]:

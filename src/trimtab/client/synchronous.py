@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trimtab.client.wire import (
+    REFUSED,
     Best,
     Place,
     ServerError,
@@ -16,6 +17,7 @@ from trimtab.client.wire import (
     begin_body,
     best_of,
     checked,
+    failure_body,
     no_httpx,
     pauses,
     report_body,
@@ -167,7 +169,7 @@ class Point:
         Raises:
             ServerError: the server refuses it.
         """
-        return self.session._report(self, {"failed": {"status": status, "reason": reason[:4000]}})
+        return self.session._report(self, failure_body(reason, status))
 
 
 class Session:
@@ -237,7 +239,7 @@ class Session:
     def tune(self, function: Callable[..., float | None]) -> Best:
         """Calls `function(**config)` for every point until the session ends; reports what it returns, else its seconds.
 
-        An exception counts as a crash of that config.
+        An exception counts as a crash of that config; a value that is no figure (0, negative, not finite) as a failed run.
         """
         for point in self:
             started = time.perf_counter()
@@ -246,7 +248,12 @@ class Session:
             except Exception as error:  # noqa: BLE001 - whatever a config makes the program raise is a result
                 point.fail(f"{type(error).__name__}: {error}")
                 continue
-            point.report(time.perf_counter() - started if value is None else value)
+            try:
+                point.report(time.perf_counter() - started if value is None else value)
+            except ServerError as error:
+                if error.status != REFUSED:
+                    raise
+                point.fail(f"it returned {value!r}: {error.message}", "failed_load")
         return self.best
 
     def control(self, what: str) -> dict[str, Any]:

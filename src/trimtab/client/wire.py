@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from trimtab.errors import UsageError
 
 __all__ = [
+    "REFUSED",
     "Best",
     "Place",
     "ServerError",
@@ -19,6 +21,7 @@ __all__ = [
     "begin_body",
     "best_of",
     "checked",
+    "failure_body",
     "no_httpx",
     "pauses",
     "report_body",
@@ -28,6 +31,11 @@ Value = bool | int | float | str
 
 _RETRIED = (429, 502, 503, 504, 507)
 _LONGEST_PAUSE_S = 5.0
+_MOST_REASON = 4000
+"""Characters."""
+
+REFUSED = 422
+"""Status of a report that is no figure."""
 
 
 class ServerError(UsageError):
@@ -121,7 +129,11 @@ def begin_body(name: str, knobs: Sequence[Mapping[str, Any]], options: Mapping[s
 
 
 def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequence[float] | None) -> dict[str, Any]:
-    """A report of a figure, of several by name, or of single latencies."""
+    """A report of a figure, of several by name, or of single latencies.
+
+    Raises:
+        ServerError: a figure that is not finite, which no server takes; its status is 422, as of one that the server refuses.
+    """
     said: dict[str, Any] = {}
     if isinstance(value, Mapping):
         said["values"] = dict(value)
@@ -129,7 +141,19 @@ def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequenc
         said["value"] = float(value)
     if latencies_ms is not None:
         said["latencies_ms"] = [float(each) for each in latencies_ms]
+    figures = [said.get("value", 0.0), *said.get("values", {}).values(), *said.get("latencies_ms", ())]
+    for figure in figures:
+        if not math.isfinite(figure):
+            raise ServerError(
+                f"value={figure} is not finite", hint="report a point that gave no figure with fail()", status=REFUSED
+            )
     return said
+
+
+def failure_body(reason: str, status: str) -> dict[str, Any]:
+    """A report that a point gave no figure; bytes of `reason` that are no text are shown as "?"."""
+    text = reason[:_MOST_REASON].encode("utf-8", "replace").decode("utf-8")
+    return {"failed": {"status": status, "reason": text}}
 
 
 def pauses(patience_s: float) -> list[float]:

@@ -102,8 +102,10 @@ class Purse:
 
     @property
     def n_runs(self) -> int:
-        """Runs that are left; 0 and less: none."""
+        """Runs that are left; 0 and less: none. None either once the regression budget is spent, for they are of new configs."""
         scorer = self._scorer
+        if not scorer.may_try_new:
+            return 0
         if self._budget_s is None:
             return self._end_n - len(scorer.trials)
         cost = max(scorer.pair_run_cost_s, 1e-9)

@@ -298,7 +298,7 @@ def _thinned(
     bundles = [play.settings.keys() - {*core, *sure} for play in plays if play.settings.keys() <= lines]
     groups = [together(group, bundles) for group in weak]
     best = min(fresh_mean(scorer.trials, config) for config in (start, leader))
-    while groups and not runs.is_empty:
+    while groups and not runs.is_empty and scorer.may_try_new:
         group = [name for name in groups.pop(0) if current[name] != task.baseline[name]]
         without = without_lines(task, current, group)[0] if group else None
         if without is None:

@@ -165,7 +165,8 @@ def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Sample
 
 
 def _not_worth(problem: RankProblem, samples: Samples, names: Sequence[str]) -> dict[str, str]:
-    """Of the knobs `names` those whose best value gains nothing over the baseline's.
+    """Of the knobs `names` those whose best value gains nothing over the baseline's. One that has no effect in the baseline, by its
+    condition, is none of them: what it gains it gains together with others.
 
     Source: V. Fernando, "Auto-tuning Multi-tiered Applications for Performance", MSc thesis, University of Moratuwa, 2016,
     §5.3, which compares the mean value in the best configs with the default; here the expected losses are compared, which
@@ -173,9 +174,10 @@ def _not_worth(problem: RankProblem, samples: Samples, names: Sequence[str]) -> 
     """
     dependence = Dependence(problem, samples)
     found = {}
+    is_off = dict(zip(problem.space.knobs, problem.space.inactive([problem.baseline])[0], strict=True))
     for name in names:
         cut = dependence.slice_of(name)
-        if cut.gain_low < _LEAST_GAIN:
+        if not is_off[name] and cut.gain_low < _LEAST_GAIN:
             found[name] = _reason(problem.space.knobs[name], cut, problem)
     return found
 

@@ -61,7 +61,7 @@ class ShapleyRanker:
         ranking = resampled(problem, samples, self.name, score)
         values = _mean_values(samples, samples.weights, np.random.default_rng([problem.seed, 22]), start)
         effects = {name: float(value) for name, value in zip(samples.names, values, strict=True)}
-        if all(value > -_LEAST_GAIN for value in values):
+        if values.sum() > -_LEAST_GAIN:
             verdict = "not enough data to tell: no config measured is expected to be better than the baseline"
             return replace(ranking, verdict=verdict, effects=effects)
         return replace(ranking, effects=effects)

@@ -73,17 +73,19 @@ class Dependence:
             counts = draw_counts(self.samples, rng)
             self.surrogates.append(Surrogate(self.samples, self.samples.weights * counts, rng))
         self.rows = np.sort(rng.permutation(n)[:_MOST_ROWS])
+        self._inactive = self.space.inactive(self.samples.configs)
 
     def features_of(self, knob: str, values: Sequence[Value]) -> tuple[NDArray[np.bool_], Array]:
-        """The mask (f,) of the knob's features, and its features (v, w) at `values`."""
+        """The mask (f,) of the knob's features, and its features (v, w) at `values`, whether the baseline has it active or not."""
         own = self.samples.owner == list(self.space.knobs).index(knob)
-        column = np.array([self.space.features([self._baseline.replace({knob: value})])[0][own] for value in values])
-        return own, column
+        configs = [self._baseline.replace({knob: value}) for value in values]
+        return own, self.space.features(configs, as_given=True)[:, own]
 
     def curves(self, knob: str, values: Sequence[Value]) -> Array:
-        """(s, v) mean expected loss of each surrogate at each of `values`."""
+        """(s, v) mean expected loss of each surrogate at each of `values`, over the samples in which the knob has an effect."""
         own, blocks = self.features_of(knob, values)
-        base = self.samples.x[self.rows]
+        is_off = self._inactive[self.rows, list(self.space.knobs).index(knob)]
+        base = self.samples.x[self.rows if is_off.all() else self.rows[~is_off]]
         x = np.tile(base, (len(values), 1))
         x[:, own] = np.repeat(blocks, len(base), axis=0)
         return np.array([s.predict(x).reshape(len(values), len(base)).mean(axis=1) for s in self.surrogates])

@@ -50,7 +50,7 @@ def _metric(name: str, kind: str, text: str, rows: Iterable[tuple[dict[str, str]
     yield f"# TYPE {name} {kind}"
     for labels, value in rows:
         inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-        yield f"{name}{{{inner}}} {value:g}" if inner else f"{name} {value:g}"
+        yield f"{name}{{{inner}}} {value:.15g}" if inner else f"{name} {value:.15g}"
 
 
 def _escaped(text: str) -> str:

@@ -1,0 +1,70 @@
+"""What clients send of a point: figures that are none, and reasons that are no text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from trimtab.client import ServerError
+from trimtab.client.synchronous import Session
+from trimtab.client.wire import failure_body, report_body
+from trimtab.serve.metrics import _metric
+
+
+@pytest.mark.parametrize(
+    ("value", "latencies_ms"),
+    [(math.nan, None), (math.inf, None), ({"a": 1.0, "b": -math.inf}, None), (None, [1.0, math.nan])],
+)
+def test_what_is_not_finite_is_refused_as_the_server_would(value: Any, latencies_ms: Any) -> None:
+    with pytest.raises(ServerError, match="is not finite") as caught:
+        report_body(value, latencies_ms)
+    assert (caught.value.status, caught.value.is_passing) == (422, False)
+
+
+def test_a_reason_is_text_whatever_the_program_said() -> None:
+    body = failure_body("cannot open caf\udce9" + "x" * 5000, "crashed")
+    assert json.dumps(body, ensure_ascii=False).encode()
+    assert body["failed"]["reason"].startswith("cannot open caf?x")
+    assert len(body["failed"]["reason"]) == 4000
+
+
+class Point:
+    """Refuses what a server refuses."""
+
+    def __init__(self, size: int) -> None:
+        self.config = {"size": size}
+        self.told: list[str] = []
+
+    def report(self, value: float) -> None:
+        report_body(value, None)
+        if value <= 0:
+            raise ServerError("value=0 is not above 0", status=422)
+        self.told.append(f"{value:g}")
+
+    def fail(self, reason: str, status: str = "crashed") -> None:
+        self.told.append(f"{status}: {reason}")
+
+
+class Points(list[Point]):
+    """A session's points."""
+
+    best = None
+
+
+def test_a_function_that_returns_no_figure_does_not_end_the_tuning() -> None:
+    points = Points(Point(size) for size in range(4))
+    figures = {0: 2.0, 1: math.nan, 2: 0.0, 3: 3.0}
+    Session.tune(points, lambda size: figures[size])  # type: ignore[arg-type]
+    assert [point.told[0] for point in points] == [
+        "2", "failed_load: it returned nan: value=nan is not finite", "failed_load: it returned 0.0: value=0 is not above 0", "3",
+    ]  # fmt: skip
+
+
+def test_a_counter_has_all_its_digits() -> None:
+    assert list(_metric("n", "counter", "Of all.", [({}, 1234567), ({"a": "b"}, 0.25)]))[2:] == [
+        "n 1234567",
+        'n{a="b"} 0.25',
+    ]
