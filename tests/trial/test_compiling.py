@@ -320,33 +320,6 @@ def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: C
         assert result.measurement is None
 
 
-class Thinking(FakeRatedWorkload):
-    """Its users think for seven seconds before each operation; those of `eager` do not."""
-
-    eager: FakeRatedWorkload
-    started: list[int]
-
-    def at_full_speed(self) -> FakeRatedWorkload:
-        return self.eager
-
-    def start(self, endpoint: Any, *, seed: int, duration_s: float) -> Any:
-        self.started.append(seed)
-        return super().start(endpoint, seed=seed, duration_s=duration_s)
-
-
-def test_users_do_not_pause_in_short_loads(tmp_path: Path, clock: Clock) -> None:
-    """A second in which all think compiles nothing, and would seem to show that nothing is left."""
-    site = Site(tmp_path, clock, work_s=8.0)
-    thinking = Thinking(site.targets["db"].speed, on_second=clock.load)
-    thinking.eager, thinking.started, site.workload = site.workload, [], thinking
-    with site.room() as room:
-        trial = site.trial(room)
-    assert thinking.eager.seeds == [8, 9, 10, 11, 1008]
-    assert thinking.started == [7], "the run that is measured is the user's own load"
-    assert trial.measurement is not None
-    assert trial.measurement.is_steady
-
-
 def test_time_of_threads_by_their_names() -> None:
     own = Path(f"/proc/{os.getpid()}/comm").read_text(encoding="utf-8").strip()
     sum(range(3_000_000))

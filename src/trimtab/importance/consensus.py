@@ -165,8 +165,8 @@ def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Sample
 
 
 def _not_worth(problem: RankProblem, samples: Samples, names: Sequence[str]) -> dict[str, str]:
-    """Of the knobs `names` those whose best value gains nothing over the baseline's. One that has no effect in the baseline, by its
-    condition, is none of them: what it gains it gains together with others.
+    """Of the knobs `names` those whose best value gains nothing over the baseline's. One that has no effect in the baseline,
+    by its condition, is none of them: what it gains it gains together with others.
 
     Source: V. Fernando, "Auto-tuning Multi-tiered Applications for Performance", MSc thesis, University of Moratuwa, 2016,
     §5.3, which compares the mean value in the best configs with the default; here the expected losses are compared, which

@@ -76,7 +76,7 @@ class Dependence:
         self._inactive = self.space.inactive(self.samples.configs)
 
     def features_of(self, knob: str, values: Sequence[Value]) -> tuple[NDArray[np.bool_], Array]:
-        """The mask (f,) of the knob's features, and its features (v, w) at `values`, whether the baseline has it active or not."""
+        """The mask (f,) of the knob's features, and its features (v, w) at `values`, also where it has no effect."""
         own = self.samples.owner == list(self.space.knobs).index(knob)
         configs = [self._baseline.replace({knob: value}) for value in values]
         return own, self.space.features(configs, as_given=True)[:, own]
