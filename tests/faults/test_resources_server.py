@@ -89,7 +89,8 @@ def test_R2_a_disk_that_others_fill_lets_no_config_be_applied(small_disk: Place)
     subprocess.run(["fallocate", "-l", str(free - MIB), str(filler)], check=True)
     ran = small_disk.end(child)
     filler.unlink()
-    check_invariants(small_disk, before, ran=ran, code=1)
+    check_invariants(small_disk, before, ran=ran, code=4)
+    assert "nothing can be measured any more" in ran.cause
     *_, trial = searched(small_disk.trials())  # the first one may have been under way
     assert (trial.status, trial.effective, trial.measurement) == (Status.INFRASTRUCTURE, {}, None)
     assert "disk" in trial.reason
