@@ -9,6 +9,7 @@ TrimtabError                     base; `hint` says what to do
 │   ├── ApplyError         3     the target refused a config, or did not come back with it
 │   └── RestoreError       3     the target could not be put back as it was found
 ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
+│   └── GeneratorError     4     the load generator is silent or sends nonsense
 ├── HistoryError           2     the history file or database cannot be read or written
 └── InternalError         70     a bug in Trimtab or in a plug-in
 """
@@ -24,6 +25,7 @@ from trimtab.redact import hide_literals, redact
 __all__ = [
     "ApplyError",
     "ForeignChangeError",
+    "GeneratorError",
     "HistoryError",
     "InternalError",
     "LoadError",
@@ -114,6 +116,10 @@ class LoadError(TrimtabError):
     """The workload could not be prepared or run, or what was measured is invalid."""
 
     exit_code = 4
+
+
+class GeneratorError(LoadError):
+    """The load generator is silent or sends nonsense: no config of the target is why."""
 
 
 class HistoryError(TrimtabError):

@@ -50,6 +50,7 @@ class Machine:
     mean_cost_s: float = 10.0
     pair_run_cost_s: float = 10.0
     may_go_on: bool = True
+    may_try_new: bool = True
     is_either_enough: bool = False
     saturation: float = 0.5
     is_spoiled: Callable[[Config, Role], bool] = lambda config, role: False

@@ -86,7 +86,7 @@ def test_the_client_of_a_session_may_take_its_time() -> None:
 def test_a_purse_keeps_no_more_than_what_is_still_to_come() -> None:
     """Of twenty affordable runs six are a proof's: those that it has made need not be kept once more."""
     task: Any = SimpleNamespace(budget=Budget(seconds=200.0))
-    scorer: Any = SimpleNamespace(spent_s=0.0, pair_run_cost_s=10.0, trials=[])
+    scorer: Any = SimpleNamespace(spent_s=0.0, pair_run_cost_s=10.0, trials=[], may_try_new=True)
     to_come = 6
     purse = Purse(task, scorer, seconds=math.inf, runs=0, keep_runs=lambda: to_come)
     assert purse.n_runs == 14

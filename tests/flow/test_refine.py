@@ -39,7 +39,7 @@ class Machine:
         self.rng, self.trials, self.thinning = np.random.default_rng(seed), list[Any](), list[Config]()
         self.track, self.mean_cost_s, self.noise_sd, self.best_run = BaselineTrack(), COST_S, 0.01, None
         self.refused, self.refused_at_s, self.level, self.in_question = list[Config](), 0.0, 0.95, self.trials
-        self.par, self.pair_run_cost_s = 0.0, COST_S
+        self.par, self.pair_run_cost_s, self.may_try_new = 0.0, COST_S, True
 
     @property
     def spent_s(self) -> float:

@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from trimtab.errors import LoadError
+from trimtab.errors import GeneratorError
 from trimtab.measure import (
     EarlyStop,
     Measurement,
@@ -349,7 +349,7 @@ def _follow(
         if frame is None:
             if run.is_done:
                 return End.DIED, None
-            raise LoadError(
+            raise GeneratorError(
                 f"the load engine sent no frame for {_FRAME_PATIENCE_S:g} s",
                 hint="the machine may be overloaded or suspended; run the trial again",
             )
@@ -368,7 +368,7 @@ def _follow(
 def _check(frame: Frame) -> None:
     """No second of a load can look otherwise: whatever comes after such a one cannot be believed either."""
     if not (math.isfinite(frame.credited) and frame.credited >= 0 and min(frame.n_ok, frame.n_error) >= 0):
-        raise LoadError(
+        raise GeneratorError(
             f"the load engine sent invalid figures: second={frame.second} credited={frame.credited} n_ok={frame.n_ok} "
             f"n_error={frame.n_error}",
             hint="the fault lies with the load engine and not with the server; run the trial again",

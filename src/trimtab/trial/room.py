@@ -20,7 +20,7 @@ from typing import Self
 
 import scipy.special  # noqa: F401 - the measuring modules' own, loaded now: in the middle of a run it would take CPU from it
 
-from trimtab.errors import ApplyError, ForeignChangeError, LoadError, RestoreError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, GeneratorError, LoadError, RestoreError, TargetError
 from trimtab.measure import EarlyStop
 from trimtab.records import Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space, Value
@@ -393,8 +393,9 @@ class TrialRoom:
                 if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
                 self.restore()
-                if not order.is_baseline and self._works_as_found(order, costs):
-                    return Status.FAILED_LOAD, f"{_words(error)}; with the settings as found the load runs", None
+                if self._is_configs(error, order, costs):
+                    words = str(error).partition("\nhint: ")[0]
+                    return Status.FAILED_LOAD, f"{words}; with the settings as found the load runs", None
                 raise LoadError(f"the load cannot be run although the target is well: {error}") from error
             except BaseException:
                 self.restore()
@@ -418,8 +419,10 @@ class TrialRoom:
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
             return status, reason, result
 
-    def _works_as_found(self, order: LoadOrder, costs: Costs) -> bool:
-        """Whether the load runs now that the target is restored: then the config is why it did not."""
+    def _is_configs(self, error: Exception, order: LoadOrder, costs: Costs) -> bool:
+        """Whether the config is why the load could not be run: it runs now that the target is restored."""
+        if order.is_baseline or isinstance(error, GeneratorError):
+            return False
         self._settle(costs)
         return self._runs.works(self._workload, order, costs)
 
@@ -440,10 +443,6 @@ class TrialRoom:
             # The server is back by now, but it had thrown its clients out: its own words say why.
             reason = _with_log(reason, self._stack.log_excerpt())
         return status, reason
-
-
-def _words(error: Exception) -> str:
-    return error.message if isinstance(error, LoadError) else str(error)
 
 
 def _with_log(message: str, log_excerpt: str) -> str:
