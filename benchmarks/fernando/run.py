@@ -91,7 +91,7 @@ def proven(file: StudyFile, options: argparse.Namespace, progress: Progress) -> 
 def ranked(file: StudyFile, options: argparse.Namespace) -> list[str]:
     """The settings that explain the trials of a study best; none where it has too few."""
     try:
-        with open_history_at(file.study.history, options.state) as history:
+        with open_history_at(file.history, options.state) as history:
             found = rank_study(history, file.study.name, rankers=("forest",))
     except TrimtabError as error:
         print(f"not ranked: {error.message}", file=sys.stderr)

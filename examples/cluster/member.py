@@ -25,6 +25,12 @@ KNOBS = [
 ]
 LONGEST_S = 600.0
 """After which a run without enough transactions is given up."""
+RELOAD_S = 10.0
+"""In which a new session has the values of a reload, unless its role or database has values of its own."""
+
+
+class OverriddenError(Exception):
+    """New sessions do not have the server's values."""
 
 
 def connected(dsn: str) -> psycopg.Connection[Any]:
@@ -33,20 +39,33 @@ def connected(dsn: str) -> psycopg.Connection[Any]:
 
 
 def set_values(dsn: str, config: dict[str, Any] | None) -> None:
-    """Sets the values for the whole server (None: those of postgresql.conf), and waits until new sessions have them."""
+    """Sets the values for the whole server (None: those of postgresql.conf), and waits until new sessions have them.
+
+    Raises:
+        OverriddenError: they have others; the server's are reset.
+    """
     with connected(dsn) as connection:
         for name in ("work_mem", "random_page_cost", "jit_above_cost"):
             to = f"SET {name} = '{config[name]}'" if config else f"RESET {name}"
             connection.execute(f"ALTER SYSTEM {to}".encode())
         connection.execute("SELECT pg_reload_conf()")
-    while config:
-        with connected(dsn) as connection:
-            rows = connection.execute(
-                "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", [list(config)]
-            ).fetchall()
-        if all(float(setting) == float(config[name]) for name, setting in rows):
-            return
+    until = time.monotonic() + RELOAD_S
+    while config and (others := differing(dsn, config)):
+        if time.monotonic() > until:
+            set_values(dsn, None)
+            raise OverriddenError(
+                f"this role or database has values of its own, which the server's do not change: {others}"
+            )
         time.sleep(0.05)
+
+
+def differing(dsn: str, config: dict[str, Any]) -> str:
+    """What a new session has in place of these values; "" when it has them all."""
+    with connected(dsn) as connection:
+        rows = connection.execute(
+            "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", [list(config)]
+        ).fetchall()
+    return ", ".join(f"{name}={setting}" for name, setting in rows if float(setting) != float(config[name]))
 
 
 def counted(connection: psycopg.Connection[Any]) -> tuple[int, float]:
@@ -77,6 +96,9 @@ def measure(point: Point, asked: argparse.Namespace) -> None:
         found = cost(asked.dsn, asked.least, asked.window)
     except psycopg.Error as error:
         point.fail(str(error))
+        return
+    except OverriddenError as error:
+        point.fail(str(error), "infrastructure")
         return
     if found is None:
         point.fail("the balancer sends no transactions", "infrastructure")

@@ -12,7 +12,7 @@ from tests.apps.conftest import target
 from tests.workload.runs import to_the_end
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
-from trimtab.study.deploy import kept
+from trimtab.systems.private_files import keep_file
 from trimtab.workload.database import Dataset, ensure
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import SqlServer, server_of
@@ -71,7 +71,7 @@ def site(name: str, kind: str, version: str, dataset: Dataset, state_dir: Path) 
         runs = RunDatabase(dataset.database, True, name)
         runs.reset(there, lambda line: None)
         deployed = deployment(built(name, print), there, name)
-        names = {**deployed.names, "config": str(kept(deployed.config))}
+        names = {**deployed.names, "config": str(keep_file(f"{name}-{kind}", deployed.config.encode(), ".properties"))}
         app = target("tomcat", f"{name}-{kind}-app", state_dir, embedded="10.1", names=names)
         app.open()
         try:

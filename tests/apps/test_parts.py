@@ -19,6 +19,7 @@ import pytest
 import trimtab
 from tests.servers.certificates import Authority
 from tests.servers.web import site as web_site
+from trimtab import plugins
 from trimtab.errors import LoadError, TargetError, UnavailableError, UsageError
 from trimtab.measure import Buckets, SecondLog
 from trimtab.records import Endpoint
@@ -27,7 +28,7 @@ from trimtab.systems import Tier
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.http_probe import http_get
 from trimtab.systems.store_probe import require_service
-from trimtab.workload.base import RemarkingWorkload
+from trimtab.workload.base import Deployment, RemarkingWorkload
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.settings import read_data as read_rubis
 from trimtab.workload.rubis.tables import tables as rubis_tables
@@ -88,6 +89,13 @@ def test_browsers_without_an_item_ask_for_one_that_is_for_sale() -> None:
 def test_sizes_at_the_original_scale() -> None:
     sizes = RubisData(scale=1.0).sizes
     assert (sizes.users, sizes.old_items, sizes.items) == (1_000_000, 500_000, 32_667)
+    usual, stocked = RubisData(scale=0.01), read_rubis(Table({"active_scale": 0.2}, "[workload]", ("active_scale",)))
+    assert (usual.sizes.items, stocked.sizes.items) == (328, 6533), "the items for sale alone"
+    assert (
+        (usual.sizes.old_items, usual.sizes.users) == (stocked.sizes.old_items, stocked.sizes.users) == (5000, 10_000)
+    )
+    assert usual.database != stocked.database
+    assert (usual.scale_text, stocked.scale_text) == ("scale 0.01", "scale 0.01 (for sale 0.2)")
     assert TpcwData(customers=28_800, items=10_000).numbers == {
         "customers": 28_800, "customers_skew": 4095, "items": 10_000, "search_skew": 511,
     }  # fmt: skip
@@ -104,22 +112,43 @@ def test_wrong_settings_of_the_data() -> None:
 APPLICATION = Application("rubis", Path("/apps/rubis"), Path("/apps/lib"))
 
 
-def database_at(host: str, protocol: str = "postgresql") -> Endpoint:
-    return Endpoint(protocol=protocol, host=host, port=5433, user="u", password="p", database="d")
+def database_at(host: str, protocol: str = "postgresql", **options: str) -> Endpoint:
+    return Endpoint(protocol=protocol, host=host, port=5433, user="u", password="p", database="d", options=options)
 
 
 @pytest.mark.parametrize(
     ("endpoint", "url"),
     [
-        (database_at("10.0.0.1"), "jdbc:postgresql://10.0.0.1:5433/rubis?sslmode=disable"),
+        (database_at("10.0.0.1"), "jdbc:postgresql://10.0.0.1:5433/rubis?sslmode=prefer"),
+        (database_at("10.0.0.1", sslmode="disable"), "jdbc:postgresql://10.0.0.1:5433/rubis?sslmode=disable"),
         (database_at("::1"), "jdbc:postgresql://[::1]:5433/rubis?sslmode=disable"),
+        (database_at("::1", sslmode="require"), "jdbc:postgresql://[::1]:5433/rubis?sslmode=require"),
+        (
+            database_at("db", sslmode="verify-full", sslrootcert="/my ca.pem"),
+            "jdbc:postgresql://db:5433/rubis?sslmode=verify-full&sslrootcert=/my%20ca.pem",
+        ),
+        (
+            database_at("db", sslmode="require", sslrootcert="/ca.pem"),
+            "jdbc:postgresql://db:5433/rubis?sslmode=verify-ca&sslrootcert=/ca.pem",
+        ),
         (
             database_at("/run/pg"),
             "jdbc:postgresql://localhost:5433/rubis?sslmode=disable&socketFactory=org.trimtab.socket.UnixSocketFactory",
         ),
         (
-            database_at("db", "mysql"),
-            "jdbc:mariadb://db:5433/rubis?sslMode=disable&allowPublicKeyRetrieval=true",
+            database_at("localhost", "mysql"),
+            "jdbc:mariadb://localhost:5433/rubis?sslMode=disable&allowPublicKeyRetrieval=true",
+        ),
+        (database_at("db", "mysql"), "jdbc:mariadb://db:5433/rubis?sslMode=trust"),
+        (database_at("db", "mysql", sslmode="disable"), "jdbc:mariadb://db:5433/rubis?sslMode=disable"),
+        (
+            database_at("db", "mysql", sslmode="verify-full", sslrootcert="/ca.pem"),
+            "jdbc:mariadb://db:5433/rubis?sslMode=verify-full&serverSslCert=/ca.pem",
+        ),
+        (
+            database_at("/run/my.sock", "mysql", sslmode="verify-full"),
+            "jdbc:mariadb://localhost:5433/rubis?sslMode=disable&allowPublicKeyRetrieval=true"
+            "&socketFactory=org.trimtab.socket.UnixSocketFactory",
         ),
     ],
 )
@@ -127,9 +156,24 @@ def test_what_the_pool_connects_to(endpoint: Endpoint, url: str) -> None:
     made = deployment(APPLICATION, endpoint, "rubis", {"rubis.option": "1"})
     lines = dict(line.split("=", 1) for line in made.config.splitlines())
     assert lines["trimtab.url"] == url
-    assert lines["trimtab.socket"] == ("/run/pg/.s.PGSQL.5433" if endpoint.host == "/run/pg" else "")
+    sockets = {"/run/pg": "/run/pg/.s.PGSQL.5433", "/run/my.sock": "/run/my.sock"}
+    assert lines["trimtab.socket"] == sockets.get(endpoint.host, "")
     assert (lines["trimtab.user"], lines["trimtab.password"], lines["rubis.option"]) == ("u", "p", "1")
     assert made.names["applications"] == "/apps/rubis"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"sslmode": "verify-full", "sslcert": "/me.pem"}, "cannot show sslcert='/me.pem'"),
+        ({"sslkey": "/me.key"}, "cannot show sslkey='/me.key'"),
+        ({"sslmode": "verify-full", "sslrootcert": "system"}, 'do not know the target\'s sslrootcert="system"'),
+    ],
+)
+def test_what_the_pool_cannot_do_is_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        deployment(APPLICATION, database_at("db", **options), "rubis")
+    assert caught.value.hint
 
 
 def test_runs_are_judged_by_the_rules_of_the_benchmark() -> None:
@@ -151,6 +195,38 @@ def test_a_database_that_the_applications_do_not_know() -> None:
     assert caught.value.hint == "use a target that speaks one of: postgresql, mysql"
 
 
+TOMCAT = {"kind": "tomcat", "embedded": "10.1"}
+
+
+def test_the_user_is_told_of_a_build_and_the_server_gets_files_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Brings:
+        kind = "rubis"
+        protocols = ("http",)
+        context = ""
+
+        def deployment(self, data: Endpoint, report: Any) -> Deployment:
+            report("building with Maven")
+            return Deployment(names={"resource": "<Resource/>"}, config=data.options["sslrootcert"])
+
+        from_settings = prepare = start = deployment
+
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "ca.pem").write_text("roots")
+    database = plugins.load("targets", "mariadb").from_settings(
+        "db", {"url": f"mysql://u:p@db/x?sslmode=verify-ca&sslrootcert={tmp_path}/ca.pem"}, state_dir=tmp_path
+    )
+    made = with_application("app", TOMCAT, lambda: Brings(), [Tier(name="db", target=database)], "")  # type: ignore[arg-type, return-value]
+    assert capsys.readouterr() == ("", "building with Maven\n")
+    config = Path(made["names"]["config"])
+    roots = Path(config.read_text())
+    assert made["names"]["resource"] == "<Resource/>"
+    assert (roots.read_text(), roots.parent) == ("roots", config.parent)
+    assert config.parent == tmp_path / "cache" / "apps" / "sites" / "tomcat-10.1-app"
+    assert config.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_application_without_a_database() -> None:
     class Brings:
         kind = "rubis"
@@ -163,7 +239,7 @@ def test_an_application_without_a_database() -> None:
         from_settings = prepare = start = deployment
 
     def find(tiers: list[Tier]) -> None:
-        with_application({"kind": "tomcat", "embedded": "10.1"}, lambda: Brings(), tiers, "")  # type: ignore[arg-type, return-value]
+        with_application("app", TOMCAT, lambda: Brings(), tiers, "")  # type: ignore[arg-type, return-value]
 
     with pytest.raises(UsageError, match="needs one database among the targets below its server") as caught:
         find([])
@@ -182,7 +258,7 @@ def test_no_application_for_what_is_not_an_application_server_of_ours() -> None:
         {"kind": "tomcat"},
         {"kind": "tomcat", "embedded": "10.1", "names": {"applications": "/mine"}},
     ):
-        assert with_application(table, none, [], "") == table
+        assert with_application("app", table, none, [], "") == table
 
 
 @contextmanager
@@ -216,7 +292,8 @@ def test_pages_that_are_not_as_they_should_be() -> None:
             require_page(there, "rubis", "/rubis/categories")
         assert "too many connections" in caught.value.message
         assert caught.value.hint == (
-            "the database must be up, and let in as many connections as the pool of the application server has"
+            "the database must be up, let in as many connections as the pool of the application server has, and encrypt"
+            " them where the target's url asks for it (sslmode)"
         )
     with site_that_says(404, "Not Found") as there:
         with pytest.raises(LoadError, match="application=rubis is not deployed at 127.0.0.1:") as caught:

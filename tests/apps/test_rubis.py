@@ -209,6 +209,30 @@ def test_one_pool_connects_to_the_database(rubis: Site) -> None:
         rubis.app.restore(found)
 
 
+def test_the_pool_can_still_be_changed_while_it_runs(rubis: Site) -> None:
+    """After its connections were closed, for which its bean goes and comes."""
+    found = rubis.app.snapshot()
+    for size in (12, 13):
+        rubis.renew()
+        assert not rubis.app.apply(Config({"maxTotal": size})).restarted
+    rubis.app.restore(found)
+
+
+def test_new_items_stand_among_those_of_the_data(rubis: Site) -> None:
+    """As long described, and ending within an hour as they do: lists and pages stay as they were made."""
+    rubis.renew()
+    rubis.browse(DATA.numbers, "bidding", 3.0)
+    with rubis.data.connect() as session:
+        ends = session.execute(
+            f"SELECT start_date, end_date, description FROM items WHERE id > {OLD + DATA.sizes.items}"
+        )
+    late_s = [(end - start).total_seconds() % 86_400 for start, end, _ in ends]
+    assert len(late_s) >= 5
+    assert max(late_s) > 600
+    assert all(0 <= late <= 3600 for late in late_s)
+    assert max(len(text) for _, _, text in ends) > DATA.description_length / 2
+
+
 # The other mixes show the same.
 @pytest.mark.parametrize("mix", ["bidding", pytest.param("browsing", marks=pytest.mark.full)])
 def test_browsers_meet_no_error(rubis: Site, mix: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from tests.servers.postgresql import Server as PostgreSQL
 from tests.servers.postgresql import started
 from trimtab.client import Server
 
-pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.needs("haproxy", "postgresql-embedded")]
+pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.needs("postgresql-embedded")]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
 QUERY = "SELECT pg_sleep(0.002 + 0.02 / ln(setting::float)) FROM pg_settings WHERE name = 'work_mem'"
@@ -80,6 +81,7 @@ def clients(api: Server) -> list[Any]:
     return list(api.request("GET", "/sessions/cluster")["clients"])
 
 
+@pytest.mark.needs("haproxy")
 def test_three_servers_behind_a_balancer_are_tuned_together(tmp_path: Path) -> None:
     serving = Serving(tmp_path)
     with ExitStack() as stack:
@@ -118,3 +120,22 @@ def test_three_servers_behind_a_balancer_are_tuned_together(tmp_path: Path) -> N
     assert sum(client["speed"] is not None and client["n_reports"] > 1 for client in seen) >= 2
     assert {row["status"] for row in rows} == {"ok"}
     assert len({str(row["changed"]) for row in rows if row["role"] == "search"}) > 1, "each tries another point"
+
+
+def test_a_role_with_values_of_its_own_is_told_and_the_server_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("member", EXAMPLE / "member.py")
+    assert spec is not None
+    assert spec.loader is not None
+    member = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(member)
+    monkeypatch.setattr(member, "RELOAD_S", 0.3)
+    config = {"work_mem": 8192, "random_page_cost": 1.5, "jit_above_cost": 5000}
+    with started(hba="host all all 127.0.0.1/32 trust\nlocal all all trust\n") as server:
+        dsn = f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres"
+        member.set_values(dsn, config)
+        assert "work_mem" in server.auto_conf.read_text()
+        with server.admin() as admin:
+            admin.execute("ALTER ROLE postgres SET work_mem = '1MB'")
+        with pytest.raises(member.OverriddenError, match=r"has values of its own, .*: work_mem=1024$"):
+            member.set_values(dsn, config)
+        assert "work_mem" not in server.auto_conf.read_text()

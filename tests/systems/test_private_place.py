@@ -18,6 +18,7 @@ from trimtab.space import Config
 from trimtab.systems import Stack, Tier
 from trimtab.systems.http_probe import http_get
 from trimtab.systems.kinds import kind_of_catalog
+from trimtab.systems.private_files import forget_files, keep_file
 
 CATALOG = """
 schema = 2
@@ -104,6 +105,33 @@ def test_a_server_that_a_killed_study_left_is_taken_over_as_it_is(make: Make) ->
     assert second.states()["size"].running == 5
     second.close()
     assert second._reach.pid is None
+
+
+def test_files_of_a_private_server_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
+    now, before, other = (keep_file(name, text, ".txt") for name, text in (("a", b"1"), ("a", b"2"), ("b", b"1")))
+    now.write_text("by hand\n")
+    now.chmod(0o644)
+    assert keep_file("a", b"1", ".txt") == now, "written again"
+    assert (now.read_bytes(), now.stat().st_mode & 0o777) == (b"1", 0o600)
+    mine = tmp_path / "mine.txt"
+    mine.write_text("the user's")
+    forget_files([str(now), str(mine), "hello"])
+    assert [path.exists() for path in (now, before, other, mine)] == [False, False, True, True]
+
+
+@pytest.mark.service
+def test_what_only_it_may_read_goes_when_it_is_stopped(make: Make) -> None:
+    first = make()
+    kept = keep_file("pages-1-web", b"password", ".txt")
+    running, looking = make(names={"greeting": str(kept)}), make(names={"greeting": str(kept)})
+    running.open()
+    looking.open()
+    looking.close()
+    assert kept.exists(), "another tuner has the server"
+    running.close()
+    assert not kept.exists()
+    first.close()
 
 
 @pytest.mark.service

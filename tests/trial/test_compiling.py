@@ -149,7 +149,11 @@ def test_short_loads_come_first_and_the_data_are_made_again(tmp_path: Path, cloc
     assert resets == 3
     assert first.measurement is not None
     assert first.measurement.is_steady
-    assert 10 <= first.measurement.warmup_s == first.cost_s["warmup.app"] <= 20
+    assert 10 <= first.cost_s["warmup.app"] <= 20, "with the short loads"
+    assert again.measurement is not None
+    ages = [trial.measurement.warmup_s for trial in (first, again)]
+    assert ages == [trial.measurement.window_s[0] for trial in (first, again)], "of the data when the window began"
+    assert abs(ages[0] - ages[1]) <= 2
     assert site.workload.seeds[6:] == [7], "the code is there until the next restart"
     assert again.cost_s["warmup"] <= 4
 
@@ -318,6 +322,33 @@ def test_short_loads_without_all_users_do_not_show_that_all_is_compiled(clock: C
         result = load.warm_up_load(load_of_all, endpoint, PLAN, found, seed=1, room_s=60, n_calm=3)
         assert result.is_compiled is is_compiled
         assert result.measurement is None
+
+
+class Thinking(FakeRatedWorkload):
+    """Its users think for seven seconds before each operation; those of `eager` do not."""
+
+    eager: FakeRatedWorkload
+    started: list[int]
+
+    def at_full_speed(self) -> FakeRatedWorkload:
+        return self.eager
+
+    def start(self, endpoint: Any, *, seed: int, duration_s: float) -> Any:
+        self.started.append(seed)
+        return super().start(endpoint, seed=seed, duration_s=duration_s)
+
+
+def test_users_do_not_pause_in_short_loads(tmp_path: Path, clock: Clock) -> None:
+    """A second in which all think compiles nothing, and would seem to show that nothing is left."""
+    site = Site(tmp_path, clock, work_s=8.0)
+    thinking = Thinking(site.targets["db"].speed, on_second=clock.load)
+    thinking.eager, thinking.started, site.workload = site.workload, [], thinking
+    with site.room() as room:
+        trial = site.trial(room)
+    assert thinking.eager.seeds == [8, 9, 10, 11, 1008]
+    assert thinking.started == [7], "the run that is measured is the user's own load"
+    assert trial.measurement is not None
+    assert trial.measurement.is_steady
 
 
 def test_time_of_threads_by_their_names() -> None:

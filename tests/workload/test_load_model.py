@@ -143,3 +143,16 @@ def test_auto_takes_as_many_threads_as_a_study_needs(monkeypatch: pytest.MonkeyP
     assert [two.n_threads(cores) for cores in (2, 4, 64)] == [2, 3, 16]
     few = LoadModel.from_settings({"users": 2, "from": ["local", "local"]})
     assert few.with_threads(8).n_threads(4) == 1
+
+
+@pytest.mark.parametrize(
+    "table", [{"think": "10ms", "think_time": "exponential"}, {"start": "20s"}, {"rate": 50, "arrivals": "uniform"}]
+)
+def test_at_full_speed_nobody_pauses(table: dict[str, Any]) -> None:
+    asked = LoadModel.from_settings({"users": 200, "from": ["local"], **table})
+    eager = asked.at_full_speed()
+    assert asked.pauses
+    assert not eager.pauses
+    assert eager.plain() == LoadModel().plain()
+    assert (eager.users, eager.generators) == (16, asked.generators)
+    assert LoadModel.from_settings({"users": 3, **table}).at_full_speed().users == 3

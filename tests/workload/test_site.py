@@ -18,7 +18,7 @@ from trimtab.measure import SecondLog
 from trimtab.measure.second_log import Buckets
 from trimtab.records import Endpoint
 from trimtab.trial import MeasurePlan
-from trimtab.workload.base import RatedWorkload, Workload
+from trimtab.workload.base import PausingWorkload, RatedWorkload, Workload
 from trimtab.workload.site import SITE_KEYS, SiteLoad, SiteWorkload, builtin_site, interactions
 from trimtab.workload.site.interactions import interactions_per_s, within_band
 from trimtab.workload.table import Table
@@ -65,6 +65,8 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
             "[values.item] names 'users', which is neither a number nor a value before it",
         ),
         (('[1, "items"]', '[99, "items"]'), "[values.item] number=[99, 'items'] is 99 to 50"),
+        (('number = [1, "items"]', 'letters = [99, "items"]'), "[values.item] letters=[99, 'items'] is 99 to 50"),
+        (('number = [1, "items"]', 'letters = [1, "users"]'), "[values.item] names 'users', which is neither"),
         (('number = [1, "items"]', 'number = [1, "items"], text = "a"'), "[values.item] has number and text"),
         (('find = "/item/", number = [1, "items"]', "width = 3"), "says nothing about where it comes from"),
         (('find = "/item/"', 'find = { after = "a", until = "bc" }'), "until='bc' is not a character"),
@@ -136,6 +138,11 @@ def test_what_a_searcher_is_told(tmp_path: Path) -> None:
         made(tmp_path).start(PROGRAM, seed=1, duration_s=1.0)
 
 
+def test_a_text_has_as_many_letters_as_a_number_says(tmp_path: Path) -> None:
+    named = made(tmp_path, SHOP.replace('number = [1, "items"]', 'letters = [1, "items"]')).browsers.source()
+    assert [1, 50] in [value["letters"] for value in named["values"]]
+
+
 def test_how_long_browsers_think_is_a_law_of_the_site_or_of_the_study() -> None:
     def thinking(**table: Any) -> Any:
         return SiteLoad.from_table(Table(table, "[workload]", SITE_KEYS), builtin_site("rubis"), Path()).source()
@@ -154,6 +161,26 @@ def test_a_warm_run_waits_until_the_mix_is_right(tmp_path: Path) -> None:
     rubis = SiteWorkload(replace(closed.browsers, site=builtin_site("rubis")))
     assert plan.warm(rubis.arrivals_s).warmup_floor_s == 34.0
     assert made(tmp_path, think_scale=1.0, load={"rate": 5}).arrivals_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("table", "users"),
+    [
+        ({"think_scale": 1.0, "load": {"users": 300}}, 16),
+        ({"think_scale": 0.0, "load": {"users": 4, "start": "20s"}}, 4),
+        ({"think_scale": 1.0, "load": {"rate": 5, "users": 40}, "rate_of": "sessions"}, 16),
+    ],
+)
+def test_browsers_at_full_speed_neither_pause_nor_come_late(tmp_path: Path, table: dict[str, Any], users: int) -> None:
+    workload = made(tmp_path, **table)
+    assert isinstance(workload, PausingWorkload)
+    eager = workload.at_full_speed().browsers
+    assert (eager.think_s, eager.arrivals_s, eager.load.users) == (0.0, 0.0, users)
+    assert not eager.load.is_open
+    eager.check()
+    assert eager.source()["states"] == workload.browsers.source()["states"]
+    without = made(tmp_path, think_scale=0.0, load={"users": 300})
+    assert without.at_full_speed() is without
 
 
 def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:

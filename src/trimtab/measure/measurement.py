@@ -116,7 +116,7 @@ class Measurement:
         latency_ms: "p50", "p95", "p99" -> interval of the response time; infinite in the same way.
         n_ok, n_error, n_timed_out: operations that ended inside the window.
         is_steady: whether warm-up ended by rule and not by the cap.
-        warmup_s: seconds of the run before the window.
+        warmup_s: seconds of the run before the window; where a workload makes its data afresh, as old they are then.
         series_per_s: (k,) credited throughput of each whole second of the run, warm-up included.
         histogram: successful latencies in microseconds, HDR V2-deflate bytes.
         by_label: figures per operation type.

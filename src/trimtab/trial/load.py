@@ -28,7 +28,7 @@ from trimtab.trial.compiling import Compiling
 from trimtab.trial.guard import Breach, GuardLimits, Guardrails
 from trimtab.trial.pace import Pace
 from trimtab.trial.watch import Watch
-from trimtab.workload import ArrivingWorkload, Frame, LoadRun, Workload
+from trimtab.workload import ArrivingWorkload, Frame, LoadRun, PausingWorkload, Workload
 
 __all__ = ["End", "LoadResult", "MeasurePlan", "measure_load", "warm_up_load"]
 
@@ -298,12 +298,14 @@ def warm_up_load(
 ) -> LoadResult:
     """Short loads, and after each a pause in which the target compiles, until there is little left to compile.
 
-    They take `room_s` at most. The other arguments are those of `measure_load`; each load has a seed of its own. They end when
-    little was compiled in `n_calm` of them in a row.
+    Their users do not pause, whatever those of `workload` do: a second in which they all think would compile nothing, and seem
+    to show that nothing is left. They take `room_s` at most. The other arguments are those of `measure_load`; each load has a
+    seed of its own. They end when little was compiled in `n_calm` of them in a row.
 
     Returns:
         A result without a measurement; `warmup_s` has the pauses in it, and is 0 where there was no time for a load.
-        `is_compiled` says whether little was left in the end; where users come one after the other, only a longer load shows it.
+        `is_compiled` says whether little was left in the end; where users still come one after the other, only a longer load
+        shows it.
 
     Raises:
         LoadError: as `measure_load`.
@@ -313,6 +315,7 @@ def warm_up_load(
     errors: tuple[str, ...] = ()
     end, breach = End.COMPLETE, None
     watch = watch or _only_errors(plan)
+    workload = workload.at_full_speed() if isinstance(workload, PausingWorkload) else workload
     with watch:
         while end is End.COMPLETE and n_found < n_calm and seconds + _BOUT_S < room_s:
             number, before_s = number + 1, compiling.total_s()

@@ -197,13 +197,10 @@ class Runs:
 
 
 def _joined(first: LoadResult, result: LoadResult) -> LoadResult:
-    """The run that was measured, with what the short loads before it have shown."""
-    measurement = result.measurement
-    if measurement is not None:
-        measurement = replace(measurement, warmup_s=first.warmup_s + measurement.warmup_s)
+    """The run that was measured, with what the short loads before it have shown and taken. They are no part of the measurement:
+    the data of the run are as old as its own warm-up says, for these loads had others."""
     return replace(
         result,
-        measurement=measurement,
         warmup_s=first.warmup_s + result.warmup_s,
         errors=(*first.errors, *result.errors),
         error_classes=dict(Counter(first.error_classes) + Counter(result.error_classes)),

@@ -15,6 +15,7 @@ __all__ = [
     "Deployment",
     "Frame",
     "LoadRun",
+    "PausingWorkload",
     "Preparation",
     "RatedWorkload",
     "RemarkingWorkload",
@@ -138,7 +139,8 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`, `ThreadedWorkload`, `RemarkingWorkload`, `DeployedWorkload`, `CountingWorkload`.
+    `RatedWorkload`, `ThreadedWorkload`, `ArrivingWorkload`, `PausingWorkload`, `RemarkingWorkload`, `DeployedWorkload`,
+    `CountingWorkload`.
     """
 
     kind: str
@@ -218,6 +220,17 @@ class ArrivingWorkload(Workload, Protocol):
     @property
     def arrivals_s(self) -> float:
         """Seconds of each run after which all users are there and do what they do on average; 0: at once."""
+
+
+@runtime_checkable
+class PausingWorkload(Workload, Protocol):
+    """A workload whose users may pause between operations, or whose operations may come by a schedule."""
+
+    def at_full_speed(self) -> Workload:
+        """The same operations from a few users who begin at once and never pause; `self` stays as it is.
+
+        `self` where no user ever pauses.
+        """
 
 
 @runtime_checkable

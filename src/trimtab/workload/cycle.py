@@ -25,6 +25,7 @@ from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
     ArrivingWorkload,
     LoadRun,
+    PausingWorkload,
     Preparation,
     ResettableWorkload,
     RightsWorkload,
@@ -72,6 +73,11 @@ class _Under:
     def with_threads(self, least: int) -> _Under:
         """See `ThreadedWorkload`."""
         inner = self.inner.with_threads(least) if isinstance(self.inner, ThreadedWorkload) else self.inner
+        return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
+
+    def at_full_speed(self) -> _Under:
+        """See `PausingWorkload`."""
+        inner = self.inner.at_full_speed() if isinstance(self.inner, PausingWorkload) else self.inner
         return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:

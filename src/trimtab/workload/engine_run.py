@@ -158,7 +158,7 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
         "password": store_of(endpoint).password,
         "settings": [list(setting) for setting in settings] or _node_settings(endpoint),
         "tls": _tls_mode(endpoint),
-        **{name: endpoint.options.get(option) for name, option in _TLS_FILES.items()},
+        **{name: _tls_file(endpoint, option) for name, option in _TLS_FILES.items()},
     }
 
 
@@ -172,11 +172,19 @@ def _node_settings(endpoint: Endpoint) -> list[list[str]]:
 _TLS_FILES = {"root_certificates": "sslrootcert", "certificate": "sslcert", "key": "sslkey"}
 
 
+def _tls_file(endpoint: Endpoint, option: str) -> str | None:
+    """The path that an option names; None for none, and for the system's own authorities as libpq names them."""
+    path = endpoint.options.get(option)
+    return None if path == "system" and endpoint.protocol == "postgresql" else path
+
+
 def _tls_mode(endpoint: Endpoint) -> str:
     if endpoint.host.startswith("/"):
         return "disable"  # as libpq does for a unix socket: nobody can listen there
     # A node of Cassandra cannot be asked whether it encrypts.
     mode = endpoint.options.get("sslmode", "disable" if endpoint.protocol == "cql" else "prefer")
+    if mode == "require" and endpoint.protocol == "postgresql" and "sslrootcert" in endpoint.options:
+        return "verify-ca"  # as libpq does
     # Of a server that takes both kinds of connections libpq gets a plain one; it is reached in both ways.
     return "prefer" if mode == "allow" else mode
 

@@ -83,6 +83,11 @@ class EngineWorkload(ABC):
         load = self.settings.load.with_threads(least)
         return self if load is self.settings.load else self._with_load(load)
 
+    def at_full_speed(self) -> Self:
+        """See `PausingWorkload`."""
+        load = self.settings.load
+        return self._with_load(load.at_full_speed()) if load.pauses else self
+
     def _with_load(self, load: LoadModel) -> Self:
         return type(self)(replace(self.settings, load=load))  # type: ignore[call-arg]
 

@@ -185,6 +185,25 @@ class LoadModel:
         is_same = self.threads > 0 or (not self.generators and other.n_threads(here) == self.n_threads(here))
         return self if is_same else other
 
+    @property
+    def pauses(self) -> bool:
+        """Whether a user may have nothing to ask, or not be there yet."""
+        return self.is_open or self.think_s > 0 or self.start_s > 0
+
+    def at_full_speed(self) -> LoadModel:
+        """A closed loop of users who begin at once and never pause: so few that a server which has room for those of this load,
+        of whom most pause, has room for them."""
+        return replace(
+            self,
+            users=max(len(self.generators), min(self.users, DEFAULT_USERS)),
+            is_open=False,
+            rate_per_s=0.0,
+            profile=None,
+            think_s=0.0,
+            is_think_exponential=False,
+            start_s=0.0,
+        )
+
     def n_threads(self, n_cores: int) -> int:
         """Threads of the generator on a machine of so many cores.
 

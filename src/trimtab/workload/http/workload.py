@@ -81,6 +81,11 @@ class HttpWorkload:
         load = self.settings.load.with_threads(least)
         return self if load is self.settings.load else type(self)(replace(self.settings, load=load))
 
+    def at_full_speed(self) -> Self:
+        """See `PausingWorkload`."""
+        load = self.settings.load
+        return type(self)(replace(self.settings, load=load.at_full_speed())) if load.pauses else self
+
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Asks for every page once; changes nothing but what those that write do.
 

@@ -13,10 +13,10 @@ from trimtab.workload.table import Table
 
 __all__ = ["DATA_KEYS", "RubisData", "read_data"]
 
-DATA_KEYS = ("scale", "bids_on", "description_length", "data_seed")
+DATA_KEYS = ("scale", "active_scale", "bids_on", "description_length", "data_seed")
 """Keys of [workload]."""
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class RubisData:
 
     Attributes:
         scale: 1 is the original's size: a million users.
+        active_scale: that of the items for sale, which runs use up; 0: as large as the rest.
         bids_on: "all" items, or only the "active" ones, which are for sale.
         description_length: of the longest description of an item, in characters.
         data_seed: of the random rows.
@@ -34,11 +35,12 @@ class RubisData:
     bids_on: str = "all"
     description_length: int = 8192
     data_seed: int = 1
+    active_scale: float = 0.0
 
     @cached_property
     def sizes(self) -> Sizes:
         """How many rows."""
-        return Sizes(self.scale)
+        return Sizes(self.scale, self.active_scale or self.scale)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -47,6 +49,7 @@ class RubisData:
             "workload": "rubis",
             "version": _VERSION,
             "scale": self.scale,
+            "active_scale": self.sizes.active_scale,
             "bids_on": self.bids_on,
             "description_length": self.description_length,
             "data_seed": self.data_seed,
@@ -55,13 +58,19 @@ class RubisData:
     @property
     def scale_text(self) -> str:
         """As a part of 1."""
-        return f"scale {self.scale:g}"
+        active = self.sizes.active_scale
+        return f"scale {self.scale:g}" + (f" (for sale {active:g})" if active != self.scale else "")
 
     @property
     def numbers(self) -> dict[str, int]:
-        """Users, and the first and the last id of the items that are for sale."""
+        """Users, the first and the last id of the items that are for sale, and their longest description."""
         sizes = self.sizes
-        return {"users": sizes.users, "first_item": sizes.old_items + 1, "last_item": sizes.old_items + sizes.items}
+        return {
+            "users": sizes.users,
+            "first_item": sizes.old_items + 1,
+            "last_item": sizes.old_items + sizes.items,
+            "description_length": self.description_length,
+        }
 
     @property
     def options(self) -> dict[str, str]:
@@ -86,4 +95,5 @@ def read_data(table: Table) -> RubisData:
         bids_on=table.choice("bids_on", ("all", "active"), "all"),
         description_length=table.integer("description_length", 8192, 1, 8192),
         data_seed=table.integer("data_seed", 1, 0, 2**31 - 1),
+        active_scale=table.number("active_scale", 0.0, 0.0001, 10.0) if "active_scale" in table else 0.0,
     )

@@ -28,9 +28,11 @@ class Sizes:
 
     Attributes:
         scale: 1 is the original's size.
+        active_scale: that of the items for sale.
     """
 
     scale: float
+    active_scale: float
 
     @cached_property
     def users(self) -> int:
@@ -45,7 +47,7 @@ class Sizes:
     @cached_property
     def by_category(self) -> tuple[int, ...]:
         """Items for sale in each category: at least one."""
-        return tuple(max(1, round(n * self.scale)) for n in CATEGORIES.values())
+        return tuple(max(1, round(n * self.active_scale)) for n in CATEGORIES.values())
 
     @property
     def items(self) -> int:

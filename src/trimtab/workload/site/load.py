@@ -144,6 +144,12 @@ class SiteLoad:
         load = self.load.with_threads(least)
         return self if load is self.load else replace(self, load=load)
 
+    def at_full_speed(self) -> Self:
+        """See `PausingWorkload`."""
+        if not self.load.pauses and not self.think_s:
+            return self
+        return replace(self, think_scale=0.0, counts_sessions=False, load=self.load.at_full_speed())
+
     def shares(self) -> dict[str, float]:
         """State -> share of all interactions in the long run."""
         return stationary_shares(self.site.mix(self.mix), self.site.start, is_literal=self.is_literal)
@@ -157,6 +163,11 @@ class SiteLoad:
             return self.site.think.mean_s * self.think_scale
         shares = self.shares()
         return self.think_scale * sum(shares[state.name] * state.wait_s for state in self.site.states)
+
+    @property
+    def arrivals_s(self) -> float:
+        """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
+        return self.load.start_s + 2 * self.think_s
 
     def context(self, name: str) -> Context:
         """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""

@@ -29,6 +29,7 @@ VALUE_KEYS = (
     "none",
 )
 _KINDS = ("number", "one_of", "letters", "text", "spell")
+_MOST_LETTERS = 100_000
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _PART = re.compile(r"\{([^{}]*)\}")
 _BOUND = re.compile(r"([a-z][a-z0-9_]*)(?: *([*/+-]) *(\d+))?")
@@ -59,7 +60,7 @@ class Value:
     name: str
     number: tuple[Bound, Bound] | None = None
     one_of: tuple[tuple[str, float], ...] = ()
-    letters: tuple[int, int] | None = None
+    letters: tuple[Bound, Bound] | None = None
     text: str | None = None
     spell: str = ""
     digits: tuple[str, ...] = ()
@@ -95,7 +96,7 @@ def parse_value(name: str, entry: object) -> Value:
         name=name,
         number=_range(table, "number") if "number" in table else None,
         one_of=_one_of(table) if "one_of" in table else (),
-        letters=_letters(table) if "letters" in table else None,
+        letters=_range(table, "letters") if "letters" in table else None,
         text=table.text("text") if "text" in table else None,
         spell=table.text("spell") if "spell" in table else "",
         digits=_digits(table) if "spell" in table else (),
@@ -126,13 +127,6 @@ def _range(table: Table, key: str) -> tuple[Bound, Bound]:
             f"{table.name} {key}={given!r} is not a range", hint=f'for example: {key} = [1, 1000], or [1, "items"]'
         )
     return _bound(table, key, given[0]), _bound(table, key, given[1])
-
-
-def _letters(table: Table) -> tuple[int, int]:
-    low, high = _range(table, "letters")
-    if not isinstance(low, int) or not isinstance(high, int) or not 0 <= low <= high <= 100_000:
-        raise table.refuse("letters", "use two whole numbers up to 100000, the smaller first")
-    return low, high
 
 
 def _one_of(table: Table) -> tuple[tuple[str, float], ...]:
@@ -226,7 +220,7 @@ def _plain(value: Value, before: Mapping[str, int], known: Mapping[str, int]) ->
     plain: dict[str, Any] = {
         "number": None,
         "one_of": [list(pair) for pair in value.one_of] or None,
-        "letters": list(value.letters) if value.letters else None,
+        "letters": _letters(value.letters, known, where) if value.letters else None,
         "text": None if value.text is None else pieces(value.text, before, where, is_plain=True),
         "spelled": None,
         "chance": value.chance,
@@ -246,6 +240,16 @@ def _plain(value: Value, before: Mapping[str, int], known: Mapping[str, int]) ->
     if value.spell:
         plain["spelled"] = {"of": _of(value.spell, before, where), "digits": list(value.digits), "width": value.width}
     return plain
+
+
+def _letters(bounds: tuple[Bound, Bound], known: Mapping[str, int], where: str) -> list[int]:
+    low, high = (_resolve(bound, {}, known, where) for bound in bounds)
+    if not 0 <= low <= high <= _MOST_LETTERS:
+        raise UsageError(
+            f"{where} letters={list(bounds)!r} is {low} to {high}",
+            hint=f"use two whole numbers up to {_MOST_LETTERS}, or names of numbers, the smaller first",
+        )
+    return [low, high]
 
 
 def _of(name: str, before: Mapping[str, int], where: str) -> int:

@@ -68,8 +68,13 @@ class SiteWorkload:
 
     @property
     def arrivals_s(self) -> float:
-        """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
-        return self.browsers.load.start_s + 2 * self.browsers.think_s
+        """See `SiteLoad.arrivals_s`."""
+        return self.browsers.arrivals_s
+
+    def at_full_speed(self) -> Self:
+        """See `PausingWorkload`."""
+        browsers = self.browsers.at_full_speed()
+        return self if browsers is self.browsers else type(self)(browsers)
 
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""

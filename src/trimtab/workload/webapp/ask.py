@@ -105,6 +105,7 @@ def require_page(there: Endpoint, application: str, path: str, form: dict[str, s
 
 
 _HINTS = {
-    "refused": "the database must be up, and let in as many connections as the pool of the application server has",
+    "refused": "the database must be up, let in as many connections as the pool of the application server has, and encrypt them"
+    " where the target's url asks for it (sslmode)",
     "pool": "no connection of the pool became free: is the database stuck, or the pool too small?",
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import quote
 
 from trimtab.errors import UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.base import Deployment
+from trimtab.workload.server import is_local
 from trimtab.workload.webapp.build import Application
 
 __all__ = ["deployment"]
@@ -16,10 +18,13 @@ _RESOURCE = (
     ' url="${trimtab.url}" username="${trimtab.user}" password="${trimtab.password}" maxWaitMillis="10000"/>'
 )
 _SCHEMES = {
-    "postgresql": ("org.postgresql.Driver", "jdbc:postgresql", "sslmode=disable", "/.s.PGSQL.{port}"),
-    "mysql": ("org.mariadb.jdbc.Driver", "jdbc:mariadb", "sslMode=disable&allowPublicKeyRetrieval=true", ""),
+    "postgresql": ("org.postgresql.Driver", "jdbc:postgresql", "/.s.PGSQL.{port}"),
+    "mysql": ("org.mariadb.jdbc.Driver", "jdbc:mariadb", ""),
 }
-"""Protocol -> driver, scheme of its URLs, options, and what a unix socket's path has behind the endpoint's host."""
+"""Protocol -> driver, scheme of its URLs, and what a unix socket's path has behind the endpoint's host."""
+
+_TRUSTING = ("allow", "prefer", "require")
+"""Ways to encrypt that MariaDB's driver has one for: with any certificate, and never without encryption."""
 
 _SOCKETS = "socketFactory=org.trimtab.socket.UnixSocketFactory"
 
@@ -30,17 +35,17 @@ def deployment(
     """How the application is run on a database of the server `data`, with further system properties of its own.
 
     Raises:
-        UsageError: the applications do not run on such a server.
+        UsageError: the applications do not run on such a server, or their drivers cannot encrypt as its url asks.
     """
     if data.protocol not in _SCHEMES:
         raise UsageError(
             f"application={application.name} does not run on a database of protocol={data.protocol}",
             hint=f"use a target that speaks one of: {', '.join(_SCHEMES)}",
         )
-    driver, scheme, query, behind = _SCHEMES[data.protocol]
+    driver, scheme, behind = _SCHEMES[data.protocol]
     is_socket = data.host.startswith("/")
     where = "localhost" if is_socket else f"[{data.host}]" if ":" in data.host else data.host
-    url = f"{scheme}://{where}:{data.port}/{database}?{query}" + (f"&{_SOCKETS}" if is_socket else "")
+    url = f"{scheme}://{where}:{data.port}/{database}?{_encryption(data)}" + (f"&{_SOCKETS}" if is_socket else "")
     values = {
         "trimtab.driver": driver,
         "trimtab.url": url,
@@ -60,6 +65,33 @@ def deployment(
     lines = "".join(f"{name}={_escaped(value)}\n" for name, value in values.items())
     names = {"applications": str(application.applications), "resource": _RESOURCE}
     return Deployment(names=names, config=lines)
+
+
+def _encryption(data: Endpoint) -> str:
+    """What a URL says so that connections are as safe as those of our own: without a word of the endpoint's, those that nobody
+    can listen to are plain, and no key of a server is believed that somebody between may have sent."""
+    is_near, roots = is_local(data.host), data.options.get("sslrootcert", "")
+    mode = data.options.get("sslmode", "disable" if is_near else "prefer")
+    if mode == "disable" or data.host.startswith("/"):
+        if data.protocol == "postgresql":
+            return "sslmode=disable"
+        return "sslMode=disable" + ("&allowPublicKeyRetrieval=true" if is_near else "")
+    for name in ("sslcert", "sslkey"):
+        if name in data.options:
+            raise UsageError(
+                f"the application's connections cannot show {name}={data.options[name]!r} of the target's url",
+                hint="let its user in by a password, or leave `embedded` out and deploy the application to an installed Tomcat",
+            )
+    if roots == "system":
+        raise UsageError(
+            "the application's connections do not know the target's sslrootcert=\"system\"",
+            hint="name the file in the target's url: sslrootcert=/etc/ssl/certs/ca-certificates.crt",
+        )
+    if mode == "require" and roots:
+        mode = "verify-ca"  # as libpq does
+    if data.protocol == "postgresql":
+        return f"sslmode={mode}" + (f"&sslrootcert={quote(roots, safe='/')}" if roots else "")
+    return f"sslMode={'trust' if mode in _TRUSTING else mode}" + (f"&serverSslCert={roots}" if roots else "")
 
 
 def _escaped(value: str) -> str:

@@ -110,8 +110,13 @@ class AppWorkload(ABC):
 
     @property
     def arrivals_s(self) -> float:
-        """See `ArrivingWorkload`."""
-        return self.load.load.start_s
+        """See `SiteLoad.arrivals_s`."""
+        return self.load.arrivals_s
+
+    def at_full_speed(self) -> Self:
+        """See `PausingWorkload`."""
+        load = self.load.at_full_speed()
+        return self if load is self.load else type(self)(self.data, load)
 
     def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
         """See `SiteLoad.remarks`."""

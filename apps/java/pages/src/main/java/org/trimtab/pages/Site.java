@@ -1,9 +1,14 @@
 package org.trimtab.pages;
 
+import java.lang.management.ManagementFactory;
 import java.sql.SQLException;
 import java.sql.Timestamp;
 import java.time.LocalDateTime;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import javax.management.MalformedObjectNameException;
+import javax.management.ObjectName;
 import javax.naming.InitialContext;
 import javax.naming.NamingException;
 import javax.sql.DataSource;
@@ -15,6 +20,8 @@ public final class Site {
 
     private static final long CLOCK_NS = TimeUnit.HOURS.toNanos(1);
     private static final String POOL = "java:comp/env/jdbc/site";
+    private static final String BEANS_OF_POOLS = "*:type=DataSource,*";
+    private static final String REGISTRY = "org.apache.tomcat.util.modeler.Registry";
 
     private static volatile long started = System.nanoTime();
     private static volatile DataSource pool;
@@ -65,14 +72,30 @@ public final class Site {
     static void renew() throws PageException {
         DataSource held = pool();
         try {
+            Set<ObjectName> lost = beansOfPools();
             // DBCP's own; its class is the container's.
             held.getClass().getMethod("restart").invoke(held);
-        } catch (ReflectiveOperationException error) {
+            lost.removeAll(beansOfPools());
+            for (ObjectName bean : lost) {
+                register(held, bean);
+            }
+        } catch (ReflectiveOperationException | MalformedObjectNameException error) {
             throw new PageException(Kind.BUG, error);
         }
         started = System.nanoTime();
         synchronized (Site.class) {
             generation++;
         }
+    }
+
+    private static Set<ObjectName> beansOfPools() throws MalformedObjectNameException {
+        return new HashSet<>(ManagementFactory.getPlatformMBeanServer().queryNames(new ObjectName(BEANS_OF_POOLS), null));
+    }
+
+    /** Gives the pool its bean again, as Tomcat did: a restart takes it away, and so the way to change the pool's settings. */
+    private static void register(DataSource held, ObjectName bean) throws ReflectiveOperationException {
+        Class<?> kind = Class.forName(REGISTRY);
+        Object registry = kind.getMethod("getRegistry", Object.class, Object.class).invoke(null, null, null);
+        kind.getMethod("registerComponent", Object.class, ObjectName.class, String.class).invoke(registry, held, bean, null);
     }
 }

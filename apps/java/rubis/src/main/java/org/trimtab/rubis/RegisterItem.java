@@ -1,6 +1,7 @@
 package org.trimtab.rubis;
 
 import java.sql.SQLException;
+import java.sql.Timestamp;
 import org.trimtab.pages.Database;
 import org.trimtab.pages.Kind;
 import org.trimtab.pages.Page;
@@ -14,6 +15,7 @@ public final class RegisterItem extends RubisPage {
     private static final long serialVersionUID = 1L;
     private static final int DESCRIPTION_LENGTH = 8192;
     private static final int LONGEST_DAYS = 7;
+    private static final int HOUR_S = 3600;
 
     /** For {@code web.xml}. */
     public RegisterItem() {
@@ -42,11 +44,16 @@ public final class RegisterItem extends RubisPage {
                 question.field("description", DESCRIPTION_LENGTH),
                 initial, quantity, reserve, buyNow,
                 Site.now(),
-                Site.inDays(days),
+                end(days, name),
                 question.number("user"),
                 question.number("category"));
         Row item = database.row("SELECT id FROM items WHERE name = ?", name);
         database.commit();
         page.heading("Your item is for sale").link("item/" + item.number(0), name).says("item", item.number(0));
+    }
+
+    /** Within an hour, as those of the data: else what is new would end before these, and stand first in every list. */
+    private static Timestamp end(int days, String name) {
+        return Timestamp.valueOf(Site.inDays(days).toLocalDateTime().plusSeconds(Math.floorMod(name.hashCode(), HOUR_S)));
     }
 }
