@@ -7,6 +7,7 @@ TrimtabError                     base; `hint` says what to do
 │   ├── LockedError        3     another tuner holds the target
 │   ├── ForeignChangeError 3     somebody else changed the target while it was being tuned
 │   ├── ApplyError         3     the target refused a config, or did not come back with it
+│   ├── NoRestartError     3     the restart command leaves the target as it is, and has never done better
 │   └── RestoreError       3     the target could not be put back as it was found
 ├── LoadError              4     the workload could not be prepared or run, or its measurement is invalid
 │   └── GeneratorError     4     the load generator is silent or sends nonsense
@@ -30,6 +31,7 @@ __all__ = [
     "InternalError",
     "LoadError",
     "LockedError",
+    "NoRestartError",
     "RestoreError",
     "SpaceError",
     "TargetError",
@@ -106,6 +108,10 @@ class ApplyError(TargetError):
         super().__init__(message, hint=hint)
         self.log_excerpt = hide_literals(log_excerpt)
         self.fault = fault
+
+
+class NoRestartError(TargetError):
+    """The restart command leaves the target as it is, and has never done better: no config that needs a restart can be tried."""
 
 
 class RestoreError(TargetError):

@@ -72,16 +72,38 @@ def test_D14_what_is_in_effect_is_recorded_and_not_what_was_asked(place: Place) 
     check_invariants(place, before, recovers=False)
 
 
-def test_D15_a_knob_that_waits_for_a_restart_is_never_measured(own_place: Place) -> None:
-    """The restart command does nothing: nothing may be attributed to the new value, and it is not the config's fault."""
-    place = own_place
+@pytest.mark.parametrize(
+    ("restart", "cause"),
+    [
+        ("true", "ended well, but the server was not restarted"),
+        ("false", "the restart command='false' failed with exit_code=1"),
+        ("/no/such/command", "cannot run command='/no/such/command'"),
+    ],
+)
+def test_D15_a_knob_that_waits_for_a_restart_is_never_measured(own_place_18: Place, restart: str, cause: str) -> None:
+    """The restart command does nothing: nothing is attributed to the new value, no config is to blame, and none can be tried."""
+    place = own_place_18
     before = take_picture(place.server)
-    place.write(reach=f'url = "{place.server.url()}"\ndata_dir = "{place.server.data_dir}"\nrestart = "true"')
+    reach = f'url = "{place.server.url()}"\ndata_dir = "{place.server.data_dir}"\nrestart = "{restart}"'
+    place.write(reach=reach, knobs=("shared_buffers",), budget="20 trials")
+    ran = place.run("tune", "study.toml")
+    check_invariants(place, before, ran=ran, code=3, cause=cause, recovers=False)
+    assert {trial.status for trial in place.trials()} == {Status.OK}, "those of the baseline"
+
+
+def test_D15_a_restart_command_that_stops_working_is_not_the_configs_fault(own_place: Place) -> None:
+    place, again, refusal = own_place, own_place.folder / "again", own_place.folder / "refused"
+    before = take_picture(place.server)
+    again.write_text(f"#!/bin/sh\ntest ! -e {refusal} && exec {place.server.restart_command}\n")
+    again.chmod(0o755)
+    place.write(reach=f'url = "{place.server.url()}"\ndata_dir = "{place.server.data_dir}"\nrestart = "{again}"')
     with open_bench(place) as bench:
-        trial = bench.run(shared_buffers=3072)
-        assert bench.n_loads == 0
-    assert (trial.status, trial.fault) == (Status.INFRASTRUCTURE, Fault.ENVIRONMENT)
-    assert "ended well, but the server was not restarted" in trial.reason
+        assert bench.run(shared_buffers=3072).status is Status.OK
+        refusal.touch()
+        trial = bench.run(number=1, shared_buffers=4096)
+        assert (trial.status, trial.fault) == (Status.INFRASTRUCTURE, Fault.ENVIRONMENT)
+        assert "failed with exit_code=1" in trial.reason
+        refusal.unlink()
     assert trial.effective == {}
     check_invariants(place, before, recovers=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,11 @@ from tests.servers.mysql import private_mysql
 from tests.servers.postgresql import DEBIAN, started
 from tests.servers.run import made
 from trimtab._native import Load, Mysql, Postgres, Script, Scripts
+from trimtab.errors import TargetError
 from trimtab.records import Endpoint
+from trimtab.systems.mysql.session import connect
+from trimtab.systems.postgresql import PostgresTarget
+from trimtab.systems.session import LoginRefusedError
 from trimtab.workload.engine_run import driver_of
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -147,6 +152,90 @@ def test_mysql_80_takes_a_password_over_tls_or_under_its_public_key() -> None:
             runs(driver(tls, user="older", database=""))
             with pytest.raises(ConnectionError, match="Access denied"):
                 runs(driver(tls, user="older", password="battery staple", database=""))
+
+
+def test_mariadb_shows_its_certificate_to_the_tuner_as_to_the_load(secured: Secured) -> None:
+    other, roots = Authority.made(secured.folder / "other"), str(secured.authority.root)
+    for mode in ("prefer", "require", "verify-ca", "verify-full"):
+        assert _cipher(secured.server, sslmode=mode, sslrootcert=roots)
+    assert _cipher(secured.server, host="localhost", sslmode="verify-ca", sslrootcert=roots)
+    for host, options, words in (
+        (
+            "localhost",
+            {"sslmode": "verify-full", "sslrootcert": roots},
+            "its certificate is not one that sslmode accepts",
+        ),
+        (
+            "127.0.0.1",
+            {"sslmode": "verify-ca", "sslrootcert": str(other.root)},
+            "its certificate is not one that sslmode",
+        ),
+        ("127.0.0.1", {"sslmode": "verify-full"}, "its certificate is not one that sslmode accepts"),
+        (
+            "127.0.0.1",
+            {"sslmode": "verify-full", "sslrootcert": "/no/file"},
+            "cannot read file='/no/file': No such file",
+        ),
+        ("127.0.0.1", {"sslmode": "disable"}, "the server refused user or password"),
+    ):
+        with pytest.raises(TargetError, match=words):
+            _cipher(secured.server, host=host, **options)
+
+
+def test_a_mariadb_that_does_not_encrypt_is_no_server_where_encryption_is_required() -> None:
+    with private_mariadb("--skip-ssl") as server:
+        assert _cipher(server, user=server.user, password=server.password, sslmode="prefer") == ""
+        for options in ({"sslmode": "require"}, {"sslmode": "verify-full"}):
+            with pytest.raises(LoginRefusedError, match="the server does not encrypt, and sslmode asks for it"):
+                _cipher(server, user=server.user, password=server.password, **options)
+
+
+def _cipher(
+    server: MariaDb, *, host: str = "127.0.0.1", user: str = "safe", password: str = "p w", **options: str
+) -> str:
+    """That of a connection of the tuner's own; "" for none."""
+    there = Endpoint(
+        protocol="mysql", host=host, port=server.port, user=user, password=password, database="test", options=options
+    )
+    with connect(there) as session:
+        return str(session.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
+
+
+@pytest.mark.needs("root", "postgresql-debian")
+def test_what_libpq_finds_by_itself_reaches_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An authority and a certificate in ~/.postgresql, and the mode in the environment: `url` names none of them."""
+    with made("tls") as folder, made("state") as state:
+        authority = Authority.made(folder)
+        certificate, key = authority.sign("server", "/CN=db", names="IP:127.0.0.1")
+        mine, my_key = authority.sign("mine", "/CN=postgres")
+        usual = folder / "home" / ".postgresql"
+        usual.mkdir(parents=True)
+        for source, name in ((authority.root, "root.crt"), (mine, "postgresql.crt"), (my_key, "postgresql.key")):
+            (usual / name).write_bytes(source.read_bytes())
+            (usual / name).chmod(0o600)
+        key.chmod(0o600)
+        settings = (
+            f"ssl = on\nssl_ca_file = '{authority.root}'\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
+        )
+        monkeypatch.setenv("HOME", str(folder / "home"))
+        monkeypatch.setenv("PGSSLMODE", "verify-full")
+        hba = "local all all trust\nhostssl all all 127.0.0.1/32 cert\n"
+        with started(DEBIAN, settings=settings, hba=hba) as server:
+            table = {"kind": "postgresql", "url": server.url(), "memory": "1GiB"}
+            with closing(PostgresTarget.from_settings("db", table, state_dir=state)) as target:
+                target.open()
+                there = target.endpoint()
+            files = {"sslrootcert": "root.crt", "sslcert": "postgresql.crt", "sslkey": "postgresql.key"}
+            assert there.options == {"sslmode": "verify-full", **{k: str(usual / name) for k, name in files.items()}}
+            runs(driver_of(there), "postgresql")
+            (usual / "root.crt").write_bytes(certificate.read_bytes())
+            with pytest.raises(LoginRefusedError, match="the server's certificate is not of the authority"):
+                PostgresTarget.from_settings("db", table, state_dir=state).open()
+            (usual / "root.crt").unlink()
+            with pytest.raises(
+                LoginRefusedError, match="the certificate of the authority that sslmode asks for is not"
+            ):
+                PostgresTarget.from_settings("db", table, state_dir=state).open()
 
 
 @pytest.mark.needs("root", "postgresql-debian")

@@ -12,6 +12,25 @@ from trimtab.systems.mysql import session
 from trimtab.systems.session import LoginRefusedError
 
 
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (2003, "Can't connect to MySQL server on 'db' ([SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed)",
+         "its certificate is not one that sslmode accepts"),
+        (2026, "SSL is required but the server doesn't support it", "the server does not encrypt, and sslmode asks for it"),
+        (3159, "prohibited", "the server takes encrypted connections only"),
+    ],
+)  # fmt: skip
+def test_trouble_with_encryption_is_named(monkeypatch: pytest.MonkeyPatch, code: int, words: str, told: str) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise pymysql.OperationalError(code, words)
+
+    monkeypatch.setattr(session, "login", refused)
+    there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
+    with pytest.raises(LoginRefusedError, match=told):
+        session.connect(there)
+
+
 def test_a_blocked_host_is_told_how_every_version_unblocks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """FLUSH HOSTS is no statement of MySQL 8.4 any more; the program does what its server knows."""
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.servers import free_port
 from tests.systems.conftest import Server
-from trimtab.errors import ApplyError, LockedError, RestoreError, TargetError, UsageError
+from trimtab.errors import ApplyError, LockedError, NoRestartError, RestoreError, TargetError, UsageError
 from trimtab.records import Context, Fault, Machine
 from trimtab.space import Config
 from trimtab.systems.postgresql import PostgresTarget
@@ -264,10 +264,39 @@ def test_a_restart_command_that_fails_is_told(
     target = made(server, state_dir, server.table(restart=command, restart_timeout_s=1))
     target.open()
     found = target.snapshot()
-    with pytest.raises(ApplyError, match=message) as caught:
+    with pytest.raises(NoRestartError, match=message) as caught:
         target.apply(Config({"shared_buffers": 20000}))
-    assert caught.value.fault == Fault.ENVIRONMENT, "the server has not seen this config"
+    assert caught.value.hint, "a study ends with it: the server has seen no config"
     assert target.snapshot() == found
+
+
+def test_what_libpq_finds_by_itself_reaches_the_load(
+    local: PostgresTarget, server: Server, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGSSLMODE", "allow")
+    target = made(server, state_dir, {"kind": "postgresql", "url": server.url()})
+    target.open()
+    assert target.endpoint().options == {"sslmode": "allow"}
+    target.close()
+
+
+def test_a_restart_command_that_has_worked_before_ends_no_study(
+    local: PostgresTarget, server: Server, state_dir: Path, tmp_path: Path
+) -> None:
+    """It may have been refused by a limit of systemd's, or by a sudo that asks again."""
+    command, refusal = tmp_path / "again", tmp_path / "refused"
+    command.write_text(f"#!/bin/sh\ntest ! -e {refusal} && exec {server.restart}\n")
+    command.chmod(0o755)
+    target = made(server, state_dir, server.table(restart=str(command)))
+    target.open()
+    found = target.snapshot()
+    assert target.apply(Config({"shared_buffers": 20000})).restarted
+    target.restore(found)
+    refusal.touch()
+    with pytest.raises(ApplyError, match="failed with exit_code=1") as caught:
+        target.apply(Config({"shared_buffers": 20001}))
+    assert caught.value.fault == Fault.ENVIRONMENT, "the server has not seen this config"
+    assert target.snapshot().values == found.values
 
 
 def test_the_command_is_run_without_a_shell(
@@ -276,7 +305,7 @@ def test_the_command_is_run_without_a_shell(
     mark = tmp_path / "mark"
     target = made(server, state_dir, server.table(restart=f"/bin/true; touch {mark}"))
     target.open()
-    with pytest.raises(ApplyError, match="cannot run command='/bin/true;'"):
+    with pytest.raises(NoRestartError, match="cannot run command='/bin/true;'"):
         target.apply(Config({"shared_buffers": 20000}))
     assert not mark.exists()
 

@@ -15,6 +15,7 @@ from trimtab.systems import account, discovery, doctor
 from trimtab.systems.postgresql.session import _told
 from trimtab.systems.server_catalog import server_catalog
 
+_NOT_IN = "the server's pg_hba.conf does not let this user in"
 MANY = {"systemctl": "/usr/bin/systemctl", "sudo": "/usr/bin/sudo", "/srv/again": "/srv/again"}
 
 
@@ -106,8 +107,26 @@ def test_a_packaged_server_is_restarted_as_its_machine_does(
             "FATAL:  unsupported startup parameter in options: statement_timeout",
             "a connection pooler such as pgbouncer",
         ),
-        ('root certificate file "/root/.postgresql/root.crt" does not exist', "the certificate of the authority"),
+        ('root certificate file "root.crt" does not exist', "the certificate of the authority"),
         ("SSL error: certificate verify failed", "the server's certificate is not of the authority"),
+        (
+            'server certificate for "a" does not match host name "b"',
+            "the server's certificate is for another host name",
+        ),
+        ("FATAL:  connection requires a valid client certificate", "the server asks for a certificate of this user"),
+        ("server does not support SSL, but SSL was required", "the server does not encrypt, and sslmode asks for it"),
+        (
+            'no pg_hba.conf entry for host "::1", user "x", database "d", no encryption',
+            f"{_NOT_IN} without encryption: ",
+        ),
+        (
+            'no pg_hba.conf entry for host "::1", user "x", database "d", SSL encryption'
+            ' no pg_hba.conf entry for host "::1", user "x", database "d", no encryption',
+            f"{_NOT_IN}: ",
+        ),
+        ('no pg_hba.conf entry for host "[local]", user "x", database "d", no encryption', f"{_NOT_IN}: "),
+        ('pg_hba.conf rejects connection for host "::1", user "x"', "a line of the server's pg_hba.conf rejects"),
+        ('FATAL:  role "x" is not permitted to log in', "the role may not log in"),
         ('FATAL:  role "x" does not exist', "the user or the database does not exist"),
     ],
 )

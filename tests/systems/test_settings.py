@@ -30,6 +30,13 @@ def test_memory_is_a_size() -> None:
     assert read_settings("db", {"embedded": "16", "memory": "1.5GiB"}).memory == 3 << 29
 
 
+def test_what_a_journal_keeps_is_read_whatever_its_sizes() -> None:
+    """The way back of a study that an earlier version has begun."""
+    kept = {"embedded": "18", "memory": 4, "memory_limit": 2}
+    found = read_settings("db", kept, is_kept=True)
+    assert (found.memory, found.memory_limit) == (4, 2)
+
+
 @pytest.mark.parametrize(
     ("table", "message", "hint"),
     [
@@ -39,6 +46,10 @@ def test_memory_is_a_size() -> None:
         ({"embedded": "18", "url": URL}, "needs exactly one of embedded", ""),
         ({"embedded": "17"}, r"\[target.db\] embedded: Input should be '16' or '18'", ""),
         ({"embedded": "18", "memory": "much"}, "memory: size='much' is not a number with a unit", ""),
+        ({"embedded": "18", "memory": 4}, "memory: 4 bytes are too few for a server; write a size with its unit", ""),
+        ({"embedded": "18", "memory": -1}, "memory: -1 bytes are too few", ""),
+        ({"embedded": "18", "memory": "4kB"}, "memory: 4000 bytes are too few|memory: 4096 bytes are too few", ""),
+        ({"embedded": "18", "memory_limit": 2}, "memory_limit: 2 bytes are too few", ""),
         ({"embedded": "18", "warmup_floor": "soon"}, "warmup_floor: duration='soon' is not a number with a unit", ""),
         ({"embedded": "18", "warmup_floor": -1}, "warmup_floor: Input should be greater than or equal to 0", ""),
         ({"embedded": "18", "unlock": ["fsync"]}, "unknown safety class 'fsync'; use some of: durability", ""),

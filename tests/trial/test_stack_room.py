@@ -139,7 +139,7 @@ def test_two_tiers_that_cannot_be_restored_are_both_told(tmp_path: Path) -> None
         bench.run(room, db__cache=256, web__cache=256)
     assert "db: the fake server could not" in caught.value.message
     assert "web: the fake server could not" in caught.value.message
-    assert "`trimtab recover --show`" in str(caught.value.hint)
+    assert "trimtab recover --state" in str(caught.value.hint)
     Journal(bench.path).open_entries()[0].close("end of the test")
 
 

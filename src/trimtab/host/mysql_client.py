@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from collections.abc import Mapping
 from configparser import ConfigParser
 from configparser import Error as ConfigError
@@ -61,7 +62,7 @@ def login(
     Raises:
         pymysql.MySQLError: the server does not answer, or does not let this user in.
         RuntimeError: a way to log in needs a library that is not installed.
-        OSError: nobody listens on the unix socket.
+        OSError: nobody listens on the unix socket, or a file of `options` cannot be used.
     """
     where = {"unix_socket": host} if host.startswith("/") else {"host": host, "port": port}
     connection = pymysql.Connection(
@@ -94,11 +95,35 @@ def _unix_socket(host: str, timeout_s: int) -> socket.socket | None:
 
 
 def _tls(host: str, options: Mapping[str, str]) -> dict[str, Any]:
+    """What the library is told: without a context it takes encryption where it is offered, with one it insists on it."""
     mode = "disable" if host.startswith("/") else options.get("sslmode", "prefer")
     if mode == "disable":
         return {"ssl_disabled": True}
-    files = {"ssl_ca": "sslrootcert", "ssl_cert": "sslcert", "ssl_key": "sslkey"}
-    own: dict[str, Any] = {name: options[option] for name, option in files.items() if option in options}
-    if mode in ("verify-ca", "verify-full"):
-        own |= {"ssl_verify_cert": True, "ssl_verify_identity": mode == "verify-full"}
-    return own
+    roots, certificate, key = (options.get(name) for name in ("sslrootcert", "sslcert", "sslkey"))
+    if mode == "prefer" and not certificate:
+        return {}
+    is_verified = mode in ("verify-ca", "verify-full")
+    context = ssl.create_default_context(cafile=_readable(roots) if is_verified else None)
+    context.verify_flags &= (
+        ~ssl.VERIFY_X509_STRICT
+    )  # the certificates that a server makes for itself are not that strict
+    context.check_hostname = mode == "verify-full"
+    context.verify_mode = ssl.CERT_REQUIRED if is_verified else ssl.CERT_NONE
+    if certificate:
+        context.load_cert_chain(str(_readable(certificate)), _readable(key))
+    return {"ssl": context}
+
+
+def _readable(path: str | None) -> str | None:
+    """The same; the library would not say which file it cannot read.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if path is None:
+        return None
+    try:
+        with open(path, "rb"):
+            return path
+    except OSError as error:
+        raise OSError(f"cannot read file={path!r}: {error.strerror}") from error

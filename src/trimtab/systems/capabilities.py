@@ -311,6 +311,7 @@ class FoundServer:
         url: how to reach it; "" for one that the target would start itself.
         lines: of the [target.NAME] table, `kind` left out, each with its comment.
         problem: why we could not log in; "" when we could.
+        hint: what to do about `problem`.
     """
 
     kind: str
@@ -318,6 +319,7 @@ class FoundServer:
     url: str = ""
     lines: tuple[str, ...] = ()
     problem: str = ""
+    hint: str = ""
 
 
 @runtime_checkable

@@ -37,7 +37,8 @@ def found_servers(kind: str, texts: Discovery, ask: Ask) -> list[FoundServer]:
         try:
             what, place = ask(url)
         except TargetError as error:
-            found.append(FoundServer(kind=kind, what=texts.name, url=url, problem=error.message))
+            problem, hint = error.message, error.hint or ""
+            found.append(FoundServer(kind=kind, what=texts.name, url=url, problem=problem, hint=hint))
         else:
             found.append(target_lines(kind, texts, url, what, place))
     return found

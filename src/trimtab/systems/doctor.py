@@ -33,10 +33,10 @@ __all__ = [
 ]
 
 Line = tuple[str, bool, str]
+"""(check, is_fine, explanation)."""
 
 _OF_ROOT = ("systemctl", "service", "pg_ctlcluster")
 """Programs that restart a server of systemd, for which they ask for root."""
-"""(check, is_fine, explanation)."""
 
 PASSWORD_FILES = "a file of password_files"
 """Where systems that a catalogue describes find a password later."""

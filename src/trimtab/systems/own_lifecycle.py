@@ -18,6 +18,7 @@ from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.log import log_bytes
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_process import OwnProcess
+from trimtab.systems.private_files import forget_files
 from trimtab.systems.private_place import PrivatePlace
 
 __all__ = ["OwnLifecycle", "PrivateLifecycle", "make_lifecycle"]
@@ -161,6 +162,12 @@ class PrivateLifecycle(OwnLifecycle):
                 )
             self._process.stop(immediate=True)
         super().open()
+
+    def close(self) -> None:
+        is_ours = self.owner.is_held
+        super().close()
+        if is_ours:
+            forget_files(self.settings.names.values())
 
     def ensure_up(self) -> None:
         if self.pid is None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trimtab.errors import ApplyError, TargetError
+from trimtab.errors import ApplyError, NoRestartError, TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running, machine_mark, process_mark
 from trimtab.records import Fault
 from trimtab.systems.account import Account, server_user_of, user_name
@@ -182,6 +182,7 @@ class CommandedServer(RunningServer[S, C]):
     def __init__(self, settings: S) -> None:
         super().__init__(settings)
         self._restart_argv = shlex.split(settings.restart) if settings.restart is not None else []
+        self._has_restarted = False
         self._log_start = 0
         self._command_output = ""
 
@@ -237,7 +238,8 @@ class CommandedServer(RunningServer[S, C]):
 
         Raises:
             TargetError: there is no command, it fails or takes too long, or nobody can log in.
-            ApplyError: it did not restart the server; the fault is the environment's.
+            ApplyError: it has left the server as it was; the fault is the environment's.
+            NoRestartError: the same, and it has never restarted it.
         """
         if self.no_restart:
             super().restart()
@@ -256,18 +258,22 @@ class CommandedServer(RunningServer[S, C]):
             raise self._failed(before, TargetError(text, hint="run it by hand to see why"))
         self._wait_login(self._patience(deadline))
         if not self._is_another(before):
-            raise ApplyError(
-                f"the restart command={command!r} ended well, but the server was not restarted",
-                hint="does it restart another server?",
-                fault=Fault.ENVIRONMENT,
-            )
+            text = f"the restart command={command!r} ended well, but the server was not restarted"
+            raise self._left_alone(text, hint="does it restart another server?")
+        self._has_restarted = True
 
     def _failed(self, before: tuple[str, float | None], error: TargetError) -> TargetError:
         """What became of a restart command that failed: where it has left the server alone, no config is to blame."""
         if not self.is_up() or self._is_another(before):
             return error
         hint = f"run it by hand as user={user_name()}: it has left the server as it was"
-        return ApplyError(error.message, hint=hint, fault=Fault.ENVIRONMENT)
+        return self._left_alone(error.message, hint=hint)
+
+    def _left_alone(self, text: str, *, hint: str) -> TargetError:
+        """What a restart command that has left the server as it was is to whoever waits for it."""
+        if self._has_restarted:
+            return ApplyError(text, hint=hint, fault=Fault.ENVIRONMENT)
+        return NoRestartError(text, hint=hint)
 
     def _run_command(self) -> CommandResult:
         """Runs the restart command; one that is given up while the server recovers has only failed in part.

@@ -80,6 +80,10 @@ class Refusal(BaseModel):
     hint: str
     full: bool = False
 
+    def fits(self, words: str, code: int = 0) -> bool:
+        """Whether it is the one of an error with this text and number."""
+        return code in self.codes or (self.words != "" and self.words in words)
+
 
 class ChangeRefusal(BaseModel):
     """Why no change of a setting works, whatever its value: by words of the server (a regular expression), or by its code.

@@ -12,7 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from trimtab.errors import UsageError, as_value_errors
 from trimtab.redact import MASK
@@ -22,6 +31,12 @@ from trimtab.units import parse_duration, parse_size
 __all__ = ["DatabaseSettings", "ServerSettings", "full_path", "read_table"]
 
 _VARIABLE = re.compile(r"\$(\w+|\{\w+\})")
+
+_KEPT = "kept"
+"""Said of a table that a journal keeps."""
+
+_LEAST_MEMORY = 1 << 20
+"""Bytes; less is a number whose unit was forgotten."""
 
 _LOCKABLE = tuple(kind.value for kind in SafetyClass if kind not in (SafetyClass.PERFORMANCE, SafetyClass.FORBIDDEN))
 
@@ -76,11 +91,15 @@ class ServerSettings(BaseModel, ABC):
 
     @field_validator("memory", "memory_limit", mode="before", check_fields=False)
     @classmethod
-    def _memory(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        with as_value_errors():
-            return parse_size(value)
+    def _memory(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, str):
+            with as_value_errors():
+                value = parse_size(value)
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        # What a study began with must stay readable: the way back is in its journal.
+        if is_number and value < _LEAST_MEMORY and not (info.context or {}).get(_KEPT):
+            raise ValueError(f'{value} bytes are too few for a server; write a size with its unit, such as "4GiB"')
+        return value
 
     @field_validator("unlock")
     @classmethod
@@ -254,8 +273,11 @@ def full_path(text: str, directory: Path) -> str:
     return os.path.abspath(directory / path)
 
 
-def read_table(model: type[S], name: str, table: Mapping[str, Any], directory: Path | None = None) -> S:
+def read_table(
+    model: type[S], name: str, table: Mapping[str, Any], directory: Path | None = None, *, is_kept: bool = False
+) -> S:
     """Checks a [target.NAME] table; its paths are relative to `directory`, the study file's (None: the current folder).
+    `is_kept`: a journal has it, of a study that has begun with it, so it is not asked whether its sizes make sense.
 
     Raises:
         UsageError: an unknown key (with the closest name), a wrong value or combination.
@@ -270,7 +292,7 @@ def read_table(model: type[S], name: str, table: Mapping[str, Any], directory: P
                 hint=f"did you mean {close[0]!r}?" if close else f"the keys are: {known}",
             )
     try:
-        settings = model.model_validate(dict(table))
+        settings = model.model_validate(dict(table), context={_KEPT: is_kept})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"][:1])

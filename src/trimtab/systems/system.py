@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import SecretStr
 
-from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError
+from trimtab.errors import ApplyError, ForeignChangeError, LockedError, NoRestartError, RestoreError, TargetError
 from trimtab.host import FileLock
 from trimtab.records import Endpoint, Fault
 from trimtab.redact import redact
@@ -89,7 +89,7 @@ class System(Catalogued[S, R]):
 
         The journal holds no password: it comes from the environment or a file, or from the tuner (see `credentials`).
         """
-        table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"])
+        table = read_table(cls.SETTINGS, snapshot.target, snapshot.reach["settings"], is_kept=True)
         return cls._made(snapshot.target, table, state_dir, snapshot.reach)
 
     @classmethod
@@ -202,6 +202,7 @@ class System(Catalogued[S, R]):
 
         Raises:
             ApplyError: the server refused it or did not come back with it; what was changed is taken back.
+            NoRestartError: it cannot be restarted, whatever the config; what was changed is taken back.
             ForeignChangeError: somebody else changed it meanwhile; what is still ours is taken back.
             RestoreError: it could not even be taken back.
         """
@@ -230,7 +231,7 @@ class System(Catalogued[S, R]):
             self._take_back(base, self._sentry.own, always)
             self._sentry.restored()
             self._renew_if_up()
-            if isinstance(error, LockedError | ForeignChangeError):
+            if isinstance(error, LockedError | ForeignChangeError | NoRestartError):
                 raise
             raise _apply_error(self._told(error), excerpt) from error
         return replace(applied, own=own)

@@ -95,11 +95,12 @@ def _told(error: Exception, endpoint: Endpoint) -> TargetError:
     code, words = _parts(error)
     where = f"server={endpoint.host if endpoint.host.startswith('/') else f'{endpoint.host}:{endpoint.port}'}"
     for refusal in server_catalog("mysql").refusal:
-        if code in refusal.codes and refusal.full:
+        if not refusal.fits(words, code):
+            continue
+        if refusal.full:
             return FullError(f"cannot log in to {where}: {refusal.says}", hint=refusal.hint)
-        if code in refusal.codes:
-            who = f"cannot log in to {where} as user={endpoint.user!r}"
-            return LoginRefusedError(f"{who}: {refusal.says}", hint=refusal.hint)
+        who = f"cannot log in to {where} as user={endpoint.user!r}"
+        return LoginRefusedError(f"{who}: {refusal.says}", hint=refusal.hint)
     return TargetError(f"cannot reach {where}: {words}", hint="check that the server runs and that url is right")
 
 

@@ -15,7 +15,16 @@ from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import PATH_FIELDS, SECRET_FIELDS
 from trimtab.systems.session import LoginRefusedError
 
-__all__ = ["of", "secrets_of", "trouble"]
+__all__ = ["encryption_of", "of", "secrets_of", "trouble"]
+
+_USUAL_FILES = {
+    "sslrootcert": "~/.postgresql/root.crt",
+    "sslcert": "~/.postgresql/postgresql.crt",
+    "sslkey": "~/.postgresql/postgresql.key",
+}
+"""Where libpq looks for files that nobody names."""
+
+_HAS_SHOWN_A_CERTIFICATE = "SELECT client_dn IS NOT NULL FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
 _NOT_KEPT = (*SECRET_FIELDS, "application_name", "fallback_application_name", "client_encoding", "connect_timeout",
              "options", "service", "servicefile", "sslkeylogfile")  # fmt: skip
@@ -42,6 +51,29 @@ def of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
     if fields.get("options"):
         kept["options"] = str(fields["options"])
     return kept
+
+
+def encryption_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
+    """How it is encrypted, for whoever connects without libpq: the parameters in use, wherever they came from, and those of
+    libpq's files that are there and that it has used.
+
+    Args:
+        connection: that works.
+        fields: it was made with.
+    """
+    given = {key: str(value) for key, value in fields.items() if key not in SECRET_FIELDS}
+    every = given | of(connection, fields)
+    found = {key: every[key] for key in ("sslmode", *_USUAL_FILES) if key in every}
+    used = set(found) & set(_USUAL_FILES)
+    if connection.pgconn.ssl_in_use:
+        used.add("sslrootcert")
+        if connection.value(_HAS_SHOWN_A_CERTIFICATE):
+            used |= {"sslcert", "sslkey"}
+    files = {key: found.get(key) or os.path.expanduser(_USUAL_FILES[key]) for key in used}
+    missing = {key for key, path in files.items() if path != "system" and not os.path.isfile(path)}
+    if "sslcert" in missing:
+        missing.add("sslkey")
+    return {key: text for key, text in (found | files).items() if key not in missing}
 
 
 def secrets_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:

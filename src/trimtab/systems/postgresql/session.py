@@ -116,7 +116,7 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
     text = redact(" ".join(str(error).split()), None if password is None else str(password))
     where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
     for refusal in server_catalog("postgresql").refusal:
-        if refusal.words in text:
+        if refusal.fits(text):
             kind = FullError if refusal.full else LoginRefusedError
             return kind(f"{refusal.says}: {where}: {text}", hint=refusal.hint)
     if any(mark in text for mark in _NOT_YET):
