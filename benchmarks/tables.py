@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["between", "rewrite", "shown"]
+__all__ = ["between", "markdown", "rewrite", "shown"]
 
 
 def between(text: str, begin: str, end: str, tables: str) -> str:
@@ -15,6 +15,11 @@ def between(text: str, begin: str, end: str, tables: str) -> str:
     before, _, rest = text.partition(begin)
     _, _, after = rest.partition(end)
     return f"{before}{begin}\n\n{tables}\n{end}{after}"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table."""
+    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def shown(found: tuple[float, float, float] | None, form: str) -> str:

@@ -77,7 +77,7 @@ def values_in_turns(
         StoppedError: it was stopped; the same call goes on.
     """
     with (
-        open_history_at(file.study.history, options.state) as history,
+        open_history_at(file.history, options.state) as history,
         open_stage(file, options.state) as stage,
         stage.stack.lock("benchmark"),
     ):

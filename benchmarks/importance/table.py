@@ -15,18 +15,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from tables import between, rewrite
+from tables import between, markdown, rewrite
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "measurements" / "importance.md"
 BEGIN, END = "<!-- tables: written by benchmarks/importance/table.py -->", "<!-- end of tables -->"
 
 Record = dict[str, Any]
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table as lines."""
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def needed(rows: Sequence[Record], ranker: str, seed: int, top: int) -> int | None:

@@ -142,7 +142,7 @@ def experiment(system: str, workload: str, options: argparse.Namespace, progress
 def _measured(system: str, workload: str, options: argparse.Namespace, progress: Progress) -> Row:
     file = study_of(system, workload, options)
     samples = sample(file, options.samples, options.state, progress)
-    with open_history_at(file.study.history, options.state) as history:
+    with open_history_at(file.history, options.state) as history:
         ranked = rank_study(history, file.study.name, rankers=("forest",)).consensus
     names = [entry.knob for entry in ranked.knobs]
     found, needed = {}, {}

@@ -116,7 +116,7 @@ def _made(file: StudyFile, name: str, what: str, planned: Planned, state: Path, 
         StoppedError: it was stopped; the same call goes on.
     """
     fingerprint = f"{fingerprints_of(file, build_workload(file))[0]} {what}"
-    with open_history_at(file.study.history, state) as history:
+    with open_history_at(file.history, state) as history:
         found = history.find_study(name, is_own=True)
         if found is not None and found.fingerprint != fingerprint:
             found = None

@@ -15,7 +15,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from tables import between, rewrite
+from tables import between, markdown, rewrite
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "measurements" / "search-live.md"
@@ -29,14 +29,6 @@ Row = dict[str, Any]
 
 def _name(contender: str) -> str:
     return _NAMES.get(contender, f"`{contender}`")
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [_line(head), _line(["---"] * len(head)), *map(_line, rows), ""]
 
 
 def log_gain(row: Row) -> float:
@@ -68,7 +60,7 @@ def _compared(rows: Sequence[Row]) -> list[str]:
             ]
         )
     head = ["searcher", "proven gain", "mean log gain over the time", "settings", "much worse trials", "failed trials"]
-    return _table([*head, "`auto` / it (standard error)"], shown)
+    return [*markdown([*head, "`auto` / it (standard error)"], shown), ""]
 
 
 def _pairs(ours: Sequence[Row], theirs: Sequence[Row]) -> list[float]:
@@ -106,9 +98,8 @@ def _every(rows: Sequence[Row]) -> list[str]:
             ]
         )
     head = ["searcher", "seed", "proven gain (95 % interval)", "settings", "trials", "much worse", "failed"]
-    return _table(
-        [*head, "measured best after 2 minutes", "mean log gain", "noise", "commit", "machine", "others' CPU"], shown
-    )
+    rest = ["measured best after 2 minutes", "mean log gain", "noise", "commit", "machine", "others' CPU"]
+    return [*markdown([*head, *rest], shown), ""]
 
 
 def tables(results: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stamp
-from tables import between, rewrite
+from tables import between, markdown, rewrite
 from tasks import CHOSEN_ON
 
 HERE = Path(__file__).parent
@@ -23,12 +23,8 @@ _AT = ("10", "25", "30", "50", "100")
 Record = dict[str, Any]
 
 
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [_row(head), _row(["---"] * len(head)), *map(_row, rows), ""]
+    return [*markdown(head, rows), ""]
 
 
 def _shares(rows: Record) -> list[str]:

@@ -85,7 +85,7 @@ def _beside(
         progress.phase(text)
 
     with (
-        open_history_at(file.study.history, state) as history,
+        open_history_at(file.history, state) as history,
         open_stage(file, state) as stage,
         stage.stack.lock("benchmark"),
     ):
