@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import re
+import shlex
 import sqlite3
 
 import pytest
@@ -141,7 +143,7 @@ def test_what_is_open_is_shown_retried_left_and_written_out(run: Run, study: Fak
     run("apply", "fake", "--yes")
     shown = run("recover", "--show").out
     assert re.match(r"nothing is open\nstudy fake: applied to db at \d{4}-\S+Z\n  \w+: set to \S+, found \S+\n", shown)
-    assert shown.endswith("  ways out: trimtab rollback fake | rollback fake --leave\n")
+    assert shown.endswith("  ways out: trimtab rollback fake | trimtab rollback fake --leave\n")
     assert "README.txt" in run("recover", "--extract", "out").out
     assert (study.path / "out" / "fake-applied-db" / "1-fake.conf").exists()
 
@@ -200,3 +202,43 @@ def test_apply_that_nobody_can_answer_is_refused(
         "hint: to apply without a question: trimtab apply fake --yes\n"
     )
     assert dict(tuned.target.values) == found
+
+
+def test_printed_commands_work_where_they_are_printed(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a state directory that is named on the command line only."""
+    monkeypatch.delenv("TRIMTAB_STATE")
+    there = str(study.path / "other state")
+    tuned = run("tune", "study.toml", "--quiet", "--state", there)
+    found = dict(study.target.values)
+    (apply,) = re.findall("to apply: trimtab (.*)", tuned.out)
+    (undo,) = re.findall("to undo: +trimtab (.*)", tuned.out)
+    assert shlex.split(apply) == ["apply", "fake", "--state", there]
+    assert run(*shlex.split(apply), "--yes").out.endswith(f"undo: trimtab {undo}\n")
+    assert dict(study.target.values) != found
+    shown = run("recover", "--show", "--state", there).out
+    assert shown.endswith(f"  ways out: trimtab {undo} | trimtab {undo} --leave\n")
+    assert run(*shlex.split(undo)).code == 0
+    assert dict(study.target.values) == found
+    assert f"trimtab {apply}" in run("report", "fake", "--state", there, "--json").out
+    monkeypatch.setenv("TRIMTAB_STATE", there)
+    assert "to apply: trimtab apply fake\n" in run("report", "fake").out
+
+
+def test_the_result_is_shown_where_the_page_cannot_be_written(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("trimtab.report.html._write", full)
+    ran = run("tune", "study.toml", "--quiet", "--html", "page.html")
+    assert ran.code == 3
+    assert "times as fast as yours" in ran.out
+    assert "no space left on the disk" in ran.err
+
+
+def test_a_page_does_not_stand_in_the_way_of_the_trials(run: Run, tuned: FakeStudy) -> None:
+    assert run("report", "fake", "--html", "page.html").out == ""
+    assert "times as fast as yours" in run("report", "fake", "--html", "page.html", "--trials").out

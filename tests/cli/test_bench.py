@@ -90,7 +90,11 @@ def test_bench_refuses_a_bad_slo(run: Run, study: FakeStudy, slo: str, code: int
     [
         ("cache", "cannot read setting 'cache': write NAME=VALUE", "see `trimtab bench --help`"),
         ("cashe=1", "unknown knob 'cashe'", "see `trimtab knobs`"),
-        ("sync=off", "knob 'sync' may not be set here", "name it under knobs"),
+        (
+            "sync=off",
+            "knob 'sync' may not be set here: safety class durability is locked",
+            "`trimtab knobs` for what may change",
+        ),
         ("cache=9000MB", "cache=9000", "legal: 16MB to 4GB"),
         ("cache=much", "cache='much' is not a value", ""),
         ("method=magic", "method='magic'", "sync"),

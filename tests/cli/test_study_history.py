@@ -130,3 +130,17 @@ def test_an_export_that_cannot_be_written_is_no_bug(run: Run, tuned: FakeStudy, 
     assert ran.err.startswith("error: ")
     assert "hint: " in ran.err
     assert "a bug in Trimtab" not in ran.err
+
+
+def test_a_relative_history_lies_beside_its_study_file(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _named(study, "shared.db")
+    assert run("tune", "study.toml", "--quiet").code == 0
+    (study.path / "elsewhere").mkdir()
+    monkeypatch.chdir(study.path / "elsewhere")
+    again = run("tune", "../study.toml")
+    assert "study fake has ended before" in again.err
+    assert not list((study.path / "elsewhere").iterdir())
+    assert "times as fast as yours" in run("report", "fake").out
+    assert (study.path / "shared.db").exists()

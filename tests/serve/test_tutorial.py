@@ -30,7 +30,6 @@ def test_the_tutorial(tmp_path: Path) -> None:
     needs.require("c-compiler", "libcurl")
     (tmp_path / "clients").symlink_to(ROOT / "clients")
     shutil.copytree(client_programs(), tmp_path / "build")  # `make` finds that nothing is left to do
-    (tmp_path / "data.txt").write_bytes(b"".join(b"%d\n" % (n * n) for n in range(20_000)))
     serving = Serving(tmp_path)
     try:
         bin_dir = Path(sys.executable).parent

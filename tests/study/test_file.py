@@ -56,6 +56,7 @@ def test_a_server_with_users_is_searched_prudently(tmp_path: Path, tables: str, 
 @pytest.mark.parametrize(
     ("change", "message", "hint"),
     [
+        (("[target.db]", '[target."my db"]'), "[target.'my db'] is not one word", "letters, digits"),
         (("budget", "budgett"), "unknown key 'study.budgett' in study.toml", "did you mean 'budget'?"),
         (("[workload]", "[work]"), "study.toml lacks 'workload'", "`trimtab init` writes"),
         (('"5m"', '"5 parsecs"'), "cannot read budget='5 parsecs'", "write a duration"),

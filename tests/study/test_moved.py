@@ -71,6 +71,12 @@ stop_file = "stop"
     assert f'stop_file = "{tmp_path}/stop"' in found
 
 
+def test_the_history_beside_a_study_file_stays_the_same(tmp_path: Path) -> None:
+    text = f'[study]\nname = "s"\nhistory = "kept.db"\n[target.db]\nkind = "postgresql"\nembedded = "18"\n{WORKLOAD}'
+    (tmp_path / "study.toml").write_text(text)
+    assert f'history = "{tmp_path}/kept.db"' in moved_text(load_study_file(tmp_path / "study.toml"), text)
+
+
 def test_a_file_without_relative_paths_stays_as_it_is(tmp_path: Path) -> None:
     text = f'[study]\nname = "s"\n[target.db]\nkind = "postgresql"\nembedded = "18"\n{WORKLOAD}'
     (tmp_path / "study.toml").write_text(text)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import ApplyError, ForeignChangeError, HistoryError, LoadError, LockedError, TargetError, UsageError
+from trimtab.errors import ApplyError, ForeignChangeError, HistoryError, LoadError, LockedError, UsageError
 from trimtab.history import History, StudyCopy, find_study, open_history_at, read_space
 from trimtab.importance import RankProblem, rank_knobs
 from trimtab.records import DriftSummary, Endpoint, Role, Status, Trial
@@ -21,18 +21,12 @@ from trimtab.study import (
     Change,
     Proposal,
     apply_winner,
-    extract,
-    leave,
     load_study_file,
-    open_changes,
-    recover,
     rollback,
-    shown,
 )
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeWorkload
-from trimtab.trial import Entry, Journal, own_to_json
-from trimtab.trial.entry import APPLY, FAILED, TRIED
+from trimtab.trial import Journal
 from trimtab.workload import Preparation
 
 pytestmark = pytest.mark.slow
@@ -380,86 +374,6 @@ def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
     record, _ = fake.tune()
     with pytest.raises(UsageError, match="study='fake' has no proven winner: its status is 'no_improvement'"):
         apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
-
-
-def dead_entry(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, study: str = "dead") -> Entry:
-    """Of a tuner that died with cache=999 of its own on the server."""
-    state, target = fake.path / "state", fake.target
-    entry = Journal(state).begin(target.snapshot(), study=study, purpose="tune")
-    assert open_changes(state) == []
-    own = target.announce(Config({"cache": 999}))
-    entry.note(APPLY, {"target": target.name, "changes": {"cache": 999}, "own": own_to_json(own)})
-    target.disk.running["cache"] = target.disk.configured["cache"] = 999
-    monkeypatch.setattr("trimtab.trial.entry.process_mark", lambda pid: "")
-    return entry
-
-
-def test_recover_restores_what_a_dead_tuner_left(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = fake.path / "state"
-    found = dict(fake.target.values)
-    dead_entry(fake, monkeypatch)
-    fake.target.disk.running["workers"] = 7  # somebody else's
-    half = state / "rollback" / "dead.4194303.partial"
-    half.parent.mkdir(0o700)
-    half.touch()
-    (done,), stuck = recover(state)
-    assert (stuck, half.exists()) == ([], False)
-    assert (done.study, done.target, done.action) == ("dead", "db", "restored as it was found")
-    assert dict(fake.target.values) == {**found, "workers": 7}
-    assert recover(state) == ([], [])
-
-
-def test_a_value_that_somebody_else_has_set_since_is_left_and_told(
-    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dead_entry(fake, monkeypatch)
-    fake.target.disk.running["cache"] = fake.target.disk.configured["cache"] = 777
-    (done,), _ = recover(fake.path / "state")
-    assert "cache=777: somebody else has set it meanwhile" in done.action
-    assert fake.target.values["cache"] == 777
-
-
-def test_an_entry_that_could_not_be_undone_restarts_nothing_again_and_waits(
-    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = fake.path / "state"
-    entry = dead_entry(fake, monkeypatch)
-    entry.note(TRIED, {"target": "db"})
-    entry.note(FAILED, {"error": "it did not start"})
-    for _ in range(2):
-        (done, (stuck,)) = recover(state)
-        assert done == []
-        assert "needs a restart, which was tried already and did not help: it did not start" in stuck.error.message
-        assert "`trimtab recover --retry dead` allows one more restart" in str(stuck.error.hint)
-    (open_entry,) = shown(state)
-    assert (open_entry.study, open_entry.may_restart) == ("dead", False)
-    assert [(k.knob, k.ours, k.now, k.action) for k in open_entry.knobs] == [
-        ("cache", "999", "999", "is put back, by a restart")
-    ]
-    with pytest.raises(TargetError, match="may still hold what study='dead' has set") as refused:
-        Journal(state).begin(fake.target.snapshot(), study="next", purpose="tune")
-    assert "`trimtab recover --leave dead`" in str(refused.value.hint)
-    other = Journal(state).begin(FakeTarget("elsewhere").snapshot(), study="next", purpose="tune")
-    other.close("another server is not in its way")
-    (done,), stuck_now = recover(state, retry="dead")
-    assert (done.action, stuck_now) == ("restored as it was found", [])
-
-
-def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = fake.path / "state"
-    dead_entry(fake, monkeypatch)
-    with pytest.raises(UsageError, match="nothing of study='alive' is open") as caught:
-        leave(state, "alive")
-    assert caught.value.hint == "open: dead"
-    written = extract(state, fake.path / "out")
-    assert [path.name for path in written] == ["1-fake.conf", "README.txt"]
-    assert "cache: 999; 128" in written[1].read_text()
-    with pytest.raises(UsageError, match="is not empty"):
-        extract(state, fake.path / "out")
-    folder = leave(state, "dead")
-    assert (folder / "dead-tune-db" / "1-fake.conf").read_bytes() == written[0].read_bytes()
-    assert fake.target.values["cache"] == 999
-    assert recover(state) == ([], [])
 
 
 def test_noisy_gain_is_measured_on_until_it_can_be_quoted(fake: FakeStudy) -> None:

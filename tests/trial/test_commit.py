@@ -78,7 +78,7 @@ def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_pa
             stack(first, second, third), both("first", "second", "third"),
             study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
         )  # fmt: skip
-    assert "`trimtab recover --show`" in str(caught.value.hint)
+    assert f"`trimtab recover --state {tmp_path} --show`" in str(caught.value.hint)
     assert dict(first.values) == found
     (entry,) = Journal(tmp_path).open_entries()
     assert [snapshot.target for snapshot in entry.snapshots] == ["first", "second", "third"]

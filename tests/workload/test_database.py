@@ -12,7 +12,7 @@ import pytest
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.connection import connect
-from trimtab.workload.database import Dataset, check_name, clone, drop_clone, ensure
+from trimtab.workload.database import Dataset, check_name, check_their_name, clone, drop_clone, ensure
 from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import Session, server_of
@@ -214,6 +214,14 @@ def test_a_source_that_is_missing_is_said(clean: Endpoint) -> None:
 def test_names_that_are_none_are_refused(name: object) -> None:
     with pytest.raises(UsageError, match="is not a database name"):
         check_name(name)
+
+
+@pytest.mark.parametrize("name", ["shop.prod", "a b", "1a", "é", 'a"b'])
+def test_a_database_of_somebody_elses_has_the_name_that_it_has(name: str) -> None:
+    assert check_their_name(name) == name
+    for wrong in ("", "x" * 60, "é" * 30, "a\nb", 7):
+        with pytest.raises(UsageError, match="is not a database name"):
+            check_their_name(wrong)
 
 
 def test_pgbench_tables_are_those_of_pgbench(server: Endpoint) -> None:

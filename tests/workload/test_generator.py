@@ -116,3 +116,19 @@ def test_the_cache_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     with pytest.raises(LoadError, match="the cache directory cannot be made: cache=") as caught:
         cache_directory()
     assert caught.value.hint == "set TRIMTAB_CACHE to a directory that you may write to"
+
+
+@pytest.mark.parametrize("largest", [0.0, 1.0])
+def test_ctrl_c_in_the_terminal_is_not_for_the_generator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, largest: float
+) -> None:
+    """It has a session of its own: the terminal reaches the processes of its foreground group, and we kill it then."""
+    program = tmp_path / "tpchgen-cli"
+    program.write_text(f'#!/bin/sh\nps -o sid= -p $$ > "{tmp_path}/session"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(generator, "find_generator", lambda: program)
+    monkeypatch.setattr(generator, "LARGEST_SCALE_IN_FILES", largest)
+    with generator.generated(0.01) as rows:
+        if not largest:
+            assert list(rows("nation")) == []
+    assert int((tmp_path / "session").read_text()) != os.getsid(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import click
@@ -14,11 +15,13 @@ __all__ = ["main"]
 
 _INTERRUPTED = 130
 _BUG = 70
+_PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 
 
 def _complain(message: str, hint: str | None = None) -> None:
     click.echo(f"{click.style('error:', fg='red', bold=True)} {redact(message)}", err=True)
     if hint:
+        hint = _PAGE.sub(r"\g<0> in Trimtab's repository", hint)  # an installation has no such folder
         click.echo(f"{click.style('hint:', fg='cyan')} {redact(hint)}", err=True)
 
 

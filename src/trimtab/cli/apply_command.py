@@ -40,6 +40,7 @@ def command(
     from trimtab.history import find_study, read_history_at
     from trimtab.report.words import counted
     from trimtab.study import apply_winner, history_of, load_study_file, remembered_file, winner_of
+    from trimtab.trial.command_line import command_at
 
     given = None if study_file is None else load_study_file(study_file)
     if given is None and name.endswith(".toml"):
@@ -53,19 +54,20 @@ def command(
     if given is None and record.origin:
         raise UsageError(
             f"study={name!r} was imported: its target is not obeyed",
-            hint=f"give your own study file: trimtab apply {quote(name)} --study FILE",
+            hint=f"give your own study file: {command_at(state_dir, f'trimtab apply {quote(name)} --study FILE')}",
         )
     file = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
         _show(proposal)
-        return yes or _says_yes(name)
+        return yes or _says_yes(command_at(state_dir, f"trimtab apply {quote(name)} --yes"))
 
     effective = apply_winner(record, file, state_dir, agrees=agrees, say=say)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort
-    undo = f"trimtab rollback {quote(record.name)}"  # the point is kept under the study's name, not under its number
+    # The point is kept under the study's name, not under its number.
+    undo = command_at(state_dir, f"trimtab rollback {quote(record.name)}")
     if as_json:
         print_json({"applied": dict(config), "effective": dict(effective), "undo": undo})
     else:
@@ -81,10 +83,10 @@ def _show(proposal: Proposal) -> None:
         say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
 
 
-def _says_yes(name: str) -> bool:
+def _says_yes(command: str) -> bool:
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
         raise UsageError(
             "cannot ask for confirmation: stdin is not a terminal; nothing was changed",
-            hint=f"to apply without a question: trimtab apply {quote(name)} --yes",
+            hint=f"to apply without a question: {command}",
         )
     return click.confirm("Set these on the server?", err=True)

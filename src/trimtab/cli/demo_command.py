@@ -48,7 +48,7 @@ def command(context: click.Context, state_dir: Path, as_json: bool, budget: str 
             quiet=False,
         )
     if not as_json:
-        click.echo(
-            f"every trial: trimtab report demo --trials{'' if state_dir == Path('.trimtab') else f' --state {state_dir}'}"
-        )
+        from trimtab.trial.command_line import command_at
+
+        click.echo(f"every trial: {command_at(state_dir, 'trimtab report demo --trials')}")
     return code

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import signal
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ from trimtab.cli.options import history_option, json_option, print_json, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from types import FrameType
 
     from trimtab.session.program import Program
 
@@ -97,6 +94,8 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     The same command resumes. Exit code 0: a better config was proven; 1: no improvement was found.
     """
     from trimtab.session.program import Program
+    from trimtab.trial.command_line import command_at
+    from trimtab.trial.signals import signals_interrupt
     from trimtab.units import parse_duration
 
     require_one_of({"--server": options["server"], "--history": history_url})
@@ -104,33 +103,10 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     program = Program(command=words, measure=options["measure"], timeout_s=parse_duration(options["timeout"]))
     program.check([knob["name"] for knob in body["knobs"]])
     is_remote = bool(options["server"])
-    with _ended_by_signals():
+    with signals_interrupt():  # the measured program is killed, and what was measured is kept
         found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
-    _show(found, program, as_json)
+    _show(found, program, as_json, report=command_at(state_dir, f"trimtab report {found['name']}"))
     return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Inside, SIGTERM and SIGHUP do as Ctrl-C: the measured program is killed, and what was measured is kept. Once: those that
-    follow change nothing. What is ignored (nohup) stays so."""
-    came: list[int] = []
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        if len(came) == 1:
-            raise KeyboardInterrupt
-
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []
-    for number in numbers:
-        signal.signal(number, on_signal)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
 
 
 def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +252,7 @@ def _require_measured(error: str) -> None:
         )
 
 
-def _show(found: Mapping[str, Any], program: Program, as_json: bool) -> None:
+def _show(found: Mapping[str, Any], program: Program, as_json: bool, *, report: str) -> None:
     from trimtab.space import Config
 
     words = shlex.join(program.words(Config(found["config"])))
@@ -290,4 +266,4 @@ def _show(found: Mapping[str, Any], program: Program, as_json: bool) -> None:
     else:
         click.echo(f"best so far, not proven ({found['stop_reason'] or 'the session has ended'}):")
     click.echo(f"    {words}")
-    say(f"report: trimtab report {found['name']}")
+    say(f"report: {report}")

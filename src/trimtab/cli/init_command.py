@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -22,7 +23,8 @@ _WORKLOADS = ("tpch", "ycsb", "pgbench", "oltp", "sql")
 @click.option(
     "--target",
     metavar="KIND",
-    help="postgresql, mysql or mariadb; for other kinds copy a file from examples/. Default: a server found here, or PostgreSQL.",
+    help="postgresql, mysql or mariadb; Trimtab's repository has examples for other kinds. Default: a server found here, or "
+    "PostgreSQL.",
 )
 @click.option("--embedded", is_flag=True, help="Use an embedded server even if a server is running here.")
 @click.option(
@@ -37,18 +39,17 @@ def command(
 ) -> int:
     """Write a commented study file for a server found running on this machine, or for an embedded one."""
     from trimtab.errors import UsageError
-    from trimtab.study import embedded_server, found_servers, study_text
+    from trimtab.study import embedded_server, found_servers, study_text, usable_server
 
     if study_file.exists() and not force:
         raise UsageError(f"file={str(study_file)!r} exists already", hint="choose another name, or use --force")
     servers = [] if embedded else found_servers(target, tell=say)
-    usable = [server for server in servers if not server.problem]
     for server in servers:
         say(
             f"found a server at {server.url}: "
             + (f"cannot log in: {server.problem}" if server.problem else server.what)
         )
-    chosen = usable[0] if usable else embedded_server(target)
+    chosen = usable_server(servers) or embedded_server(target)
     text = study_text(study_file.name, chosen, workload)
     try:
         # Written whole or not at all, and never over a file that appeared meanwhile.
@@ -65,5 +66,5 @@ def command(
         print_json({"study_file": str(study_file), "kind": chosen.kind, "url": chosen.url or None, "found": found})
         return 0
     click.echo(f"wrote {study_file}: {'the server at ' + chosen.url if chosen.url else chosen.what}")
-    click.echo(f"next: trimtab doctor {study_file}")
+    click.echo(f"next: trimtab doctor {quote(str(study_file))}")
     return 0

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+
 __all__ = [
     "SCHEMA_VERSION",
+    "commands_at",
     "history_option",
     "json_option",
     "print_json",
@@ -121,6 +125,19 @@ def toml_text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(toml_text(item) for item in value)}]"
     return repr(value)
+
+
+def commands_at(state_dir: Path, record: StudyRecord) -> StudyRecord:
+    """`record`, whose commands to apply and undo it name the state directory where they need to."""
+    from dataclasses import replace
+
+    from trimtab.trial.command_line import command_at
+
+    verdict = record.verdict
+    if not verdict.apply_command:
+        return record
+    apply, undo = (command_at(state_dir, each) for each in (verdict.apply_command, verdict.undo_command))
+    return replace(record, verdict=replace(verdict, apply_command=apply, undo_command=undo))
 
 
 def say(text: str) -> None:

@@ -80,27 +80,26 @@ def command(
     folder: Path,
 ) -> int:
     """Write a workload from the statements of a live server (pg_stat_statements). Changes nothing on the server."""
-    from trimtab.errors import UsageError
     from trimtab.study import load_study_file
     from trimtab.study.moved import moved_text
     from trimtab.study.profile import profile
-    from trimtab.workload.sql.proposal import write_files
+    from trimtab.workload.sql.proposal import new_folder, write_files
 
     file = load_study_file(study_file)
-    if folder.exists():
-        raise UsageError(f"folder={str(folder)!r} exists already", hint="name a new one with --output")
-    if window_s:
-        say(f"watching for {window_s:g} s")
-    found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
-    source = moved_text(file, study_file.read_text(encoding="utf-8"))
-    if len(file.target) == 1:
-        (each,) = found.values()
-        _show({"": (each, write_files(each, source, folder))}, as_json)
-    else:
-        _show(
-            {name: (each, write_files(each, source, folder / name, target=name)) for name, each in found.items()},
-            as_json,
-        )
+    source, mode = moved_text(file, study_file.read_text(encoding="utf-8")), study_file.stat().st_mode & 0o777
+    with new_folder(folder):  # what could stand in the way of the files is known before the minutes of watching
+        if window_s:
+            say(f"watching for {window_s:g} s")
+        found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
+        if len(file.target) == 1:
+            (each,) = found.values()
+            written = {"": (each, write_files(each, source, folder, mode=mode))}
+        else:
+            written = {
+                name: (each, write_files(each, source, folder / name, mode=mode, target=name))
+                for name, each in found.items()
+            }
+    _show(written, as_json)
     return 0
 
 

@@ -46,7 +46,7 @@ def command(
     With --design, a planned experiment is measured first, as the separate study NAME.rank-KIND. The same command resumes
     it, and a higher --runs extends it. Exit code 0: the knobs could be ranked; 1: not enough data to tell.
     """
-    from trimtab.history import read_history_at
+    from trimtab.history import fixed_place, read_history_at
     from trimtab.report import print_rank, rank_to_json, require_html_place, write_rank_html
     from trimtab.study import history_of, make_rankers, rank_study
 
@@ -57,7 +57,9 @@ def command(
     _require_design(design, runs, again, file, study)
     url = history_url or history_of(state_dir, name, file)
     if file is not None and design is not None:
-        file = file.model_copy(update={"study": file.study.model_copy(update={"history": url})})
+        if url != file.history:
+            there = url and fixed_place(url)
+            file = file.model_copy(update={"study": file.study.model_copy(update={"history": there})})
         name = _measured(file, state_dir, design, runs, again, quiet)
         if not name:
             return 130
@@ -111,6 +113,7 @@ def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, a
     with Progress(Console(stderr=True, quiet=quiet)) as progress:
         record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again, say=say)
     if record.status != "ranked":
-        say(f"interrupted after {counted(len(trials), 'trial')}; the same command goes on")
+        on = "" if again else "; the same command goes on"
+        say(f"interrupted after {counted(len(trials), 'trial')}{on}")
         return ""
     return record.name

@@ -78,6 +78,7 @@ def _recover(state_dir: Path, retry: str, as_json: bool) -> int:
 
 def _show(state_dir: Path, as_json: bool) -> int:
     from trimtab.study import applied, shown
+    from trimtab.trial.command_line import command_at
 
     entries, standing = shown(state_dir), applied(state_dir)
     if as_json:
@@ -89,7 +90,8 @@ def _show(state_dir: Path, as_json: bool) -> int:
         click.echo(f"study {study.study}: applied to {study.target} at {_time(study.applied_at)}")
         for line in study.knobs:
             click.echo(f"  {line.knob}: set to {line.ours}, found {line.found}")
-        click.echo(f"  ways out: trimtab rollback {study.study} | rollback {study.study} --leave")
+        rollback = command_at(state_dir, f"trimtab rollback {study.study}")
+        click.echo(f"  ways out: {rollback} | {rollback} --leave")
     for entry in entries:
         since = _time(entry.opened_at)
         who = f"pid {entry.pid} works on it" if entry.is_alive else f"pid {entry.pid} is gone"
@@ -105,7 +107,8 @@ def _show(state_dir: Path, as_json: bool) -> int:
             now = f", now {knob.now}" if knob.now else ""
             click.echo(f"  {knob.knob}: set to {knob.ours}, found {knob.found}{now}: {knob.action}")
         if not entry.is_alive:
-            click.echo(f"  ways out: trimtab recover | recover --retry {entry.study} | recover --leave {entry.study}")
+            recover = command_at(state_dir, "trimtab recover")
+            click.echo(f"  ways out: {recover} | {recover} --retry {entry.study} | {recover} --leave {entry.study}")
     return 0
 
 
@@ -139,7 +142,9 @@ def _extract(state_dir: Path, folder: Path, as_json: bool) -> int:
 
 def _check(state_dir: Path, as_json: bool) -> int:
     from trimtab.trial import Journal
+    from trimtab.trial.command_line import command_at
 
+    recover = command_at(state_dir, "trimtab recover")
     entries = Journal(state_dir).open_entries()
     tell_news(state_dir)  # of a dead-man that has ended since this command began
     if as_json:
@@ -148,7 +153,7 @@ def _check(state_dir: Path, as_json: bool) -> int:
         click.echo("nothing is open")
     for entry in entries if not as_json else []:
         row = _row(entry)
-        who = f"pid {entry.pid} works on it" if row["is_alive"] else f"pid {entry.pid} is gone: run `trimtab recover`"
+        who = f"pid {entry.pid} works on it" if row["is_alive"] else f"pid {entry.pid} is gone: run `{recover}`"
         click.echo(f"study {entry.study}: {entry.purpose} of {row['target']} since {row['opened_at']}; {who}")
     return 1 if any(not entry.is_owner_alive for entry in entries) else 0
 

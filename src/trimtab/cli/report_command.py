@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
+from trimtab.cli.options import commands_at, json_option, print_json, say, state_option, study_history_option
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
@@ -28,7 +28,7 @@ def command(
     from trimtab.study import history_of
 
     with read_history_at(history_url or history_of(state_dir, name), state_dir) as history:
-        record = find_study(history, name)
+        record = commands_at(state_dir, find_study(history, name))
         trials = history.trials(record.id)
         classes = classes_of(history, record)
     if html is not None:
@@ -36,7 +36,7 @@ def command(
         say(f"wrote {html}")
     if as_json:
         print_json(json_of(record, trials, classes))
-    elif html is None:
+    elif html is None or show_trials:
         print_report(record, trials, with_trials=show_trials)
         echo_classes(classes)
     return 0

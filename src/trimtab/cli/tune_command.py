@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument, study_history_option
+from trimtab.cli.options import (
+    commands_at,
+    json_option,
+    print_json,
+    say,
+    state_option,
+    study_file_argument,
+    study_history_option,
+)
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
@@ -37,32 +45,33 @@ def command(
     file = load_study_file(study_file)  # before the rest is loaded: a slip in the file is told at once
     if budget is not None:
         Budget.parse(budget)
-    said = {"budget": budget, "history": history_url}
-    changes = {key: value for key, value in said.items() if value is not None}
-    file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     from rich.console import Console
 
-    from trimtab.history import read_history_at
+    from trimtab.history import fixed_place, read_history_at
     from trimtab.report import Progress, print_report, require_html_place, write_html
     from trimtab.study import remember_file, tune
 
     def remember() -> None:  # `apply` obeys what is remembered: not before the history has taken the study
         remember_file(state_dir, file.study.name, study_file, history=history_url)
 
+    said = {"budget": budget, "history": history_url and fixed_place(history_url)}
+    changes = {key: value for key, value in said.items() if value is not None}
+    file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     if html is not None:
         require_html_place(html)
     console = Console(stderr=True, quiet=quiet)
     with Progress(console) as progress:
         record, trials = tune(file, state_dir, progress, again=again, say=say, on_accept=remember)
-    with read_history_at(file.study.history, state_dir) as history:
+    with read_history_at(file.history, state_dir) as history:
         classes = classes_of(history, record)
-    if html is not None:
-        write_html(record, trials, html, classes)
+    record = commands_at(state_dir, record)
     if as_json:
         print_json(json_of(record, trials, classes))
     else:
         print_report(record, trials)
         echo_classes(classes)
-        if html is not None:
+    if html is not None:  # last: a disk that is full must not cost the result
+        write_html(record, trials, html, classes)
+        if not as_json:
             say(f"report: {html}")
     return _EXIT[record.verdict.result]

@@ -18,9 +18,9 @@ def place_of(url: str | None, state_dir: Path) -> str:
     return url or str(state_dir / "history.db")
 
 
-def fixed_place(url: str) -> str:
-    """`url` as it means the same from every folder: a file's path is absolute then."""
-    return url if "://" in url else str(Path(url).expanduser().absolute())
+def fixed_place(url: str, folder: Path = Path()) -> str:
+    """`url` as it means the same from everywhere: a file's path is absolute then; a relative one was meant from `folder`."""
+    return url if "://" in url else str((folder / Path(url).expanduser()).absolute())
 
 
 def open_history_at(url: str | None, state_dir: Path) -> History:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trimtab.study.checks import Check, checks_of
     from trimtab.study.demo import demo_file
     from trimtab.study.design import run_design
-    from trimtab.study.discovery import embedded_server, found_servers
+    from trimtab.study.discovery import embedded_server, found_servers, usable_server
     from trimtab.study.file import Budget, StudyFile, load_study_file
     from trimtab.study.grant import Grant, grant_sql
     from trimtab.study.in_engine import engine_advice, engine_classes, hint_engine, install_engine, switch_engine
@@ -45,7 +45,7 @@ else:
             "checks": "Check checks_of",
             "demo": "demo_file",
             "design": "run_design",
-            "discovery": "embedded_server found_servers",
+            "discovery": "embedded_server found_servers usable_server",
             "file": "Budget StudyFile load_study_file",
             "grant": "Grant grant_sql",
             "in_engine": "engine_advice engine_classes hint_engine install_engine switch_engine",
@@ -115,5 +115,6 @@ __all__ = [
     "study_text",
     "switch_engine",
     "tune",
+    "usable_server",
     "winner_of",
 ]

@@ -22,7 +22,8 @@ from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.now import RunListener, shown_now
 from trimtab.study.stage import Stage
-from trimtab.trial import TrialRoom
+from trimtab.trial import Interrupted, TrialRoom
+from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
 from trimtab.workload import CountingWorkload, Workload
 
@@ -50,18 +51,25 @@ class TuneListener(RunListener, Protocol):
 
 @contextmanager
 def first_signal_is_polite() -> Iterator[Callable[[], bool]]:
-    """While inside, the first Ctrl-C or SIGTERM only sets a flag; the second raises KeyboardInterrupt as usual."""
+    """While inside, the first Ctrl-C, SIGTERM or SIGHUP only sets a flag; a second Ctrl-C or SIGTERM raises KeyboardInterrupt.
+
+    A terminal that is closed sends SIGHUP more than once. Where it is ignored (nohup), it stays so.
+    """
     asked = threading.Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        leave_lost_terminal()
+        if asked.is_set() and number != signal.SIGHUP:
             raise KeyboardInterrupt
         asked.set()
 
     if threading.current_thread() is not threading.main_thread():
         yield asked.is_set
         return
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, on_signal) for number in numbers}
     try:
         yield asked.is_set
     finally:
@@ -129,11 +137,14 @@ def new_record(
 
 
 @contextmanager
-def not_left_running(history: History, study_id: int) -> Iterator[None]:
-    """A study that an error or a second Ctrl-C ends is "interrupted": it does not count as running, and can be resumed."""
+def not_left_running(history: History, study_id: int, *, again: bool = False) -> Iterator[None]:
+    """A study that an error or a second Ctrl-C ends is "interrupted": it does not count as running, and can be resumed. By the
+    same command, which is said to whoever stops it, unless that asks to begin `again`."""
     try:
         yield
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, Interrupted) and not again:
+            error.hint = f"{error.hint}; the same command resumes"
         with suppress(HistoryError):
             if history.study(study_id).status == "running":
                 history.update_study(study_id, status="interrupted")

@@ -24,6 +24,7 @@ from trimtab.study.tables import BENCH
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
+from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import RemarkingWorkload, Workload
 
 __all__ = ["BenchResult", "bench", "parse_settings", "run_bench"]
@@ -64,8 +65,10 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
         if name not in stage.states:
             raise UsageError(f"unknown knob {given!r}", hint="see `trimtab knobs`")
         if name not in stage.space.knobs:
-            reason = stage.states[name].lock_reason or "it is not among the study's knobs"
-            hint = "name it under knobs in [target.NAME]"
+            reason = stage.states[name].lock_reason
+            hint = "see `trimtab knobs` for what may change"
+            if not reason:
+                reason, hint = "it is not among the study's knobs", "name it under knobs in [target.NAME]"
             if name in stage.unfelt:
                 reason, hint = f"it is felt only where {stage.unfelt[name]}", "name the knobs of that condition as well"
             raise UsageError(f"knob {name!r} may not be set here: {reason}", hint=hint)
@@ -194,7 +197,8 @@ def bench(
     require_one_context(file, "`trimtab bench`")
     recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
-        open_history_at(file.study.history, state_dir) as history,
+        signals_interrupt(),
+        open_history_at(file.history, state_dir) as history,
         open_stage(file, state_dir, changes=bool(settings)) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):

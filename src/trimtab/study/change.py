@@ -12,6 +12,7 @@ from trimtab.errors import ApplyError, UsageError
 from trimtab.study.first import recover_first
 from trimtab.study.rollback_point import above, applied_points, file_of, keep_point, point_of
 from trimtab.trial import commit, take_back
+from trimtab.trial.command_line import command_at
 
 if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no study file, space or history
     from trimtab.history import StudyRecord
@@ -94,7 +95,7 @@ def apply_winner(
     if applied is not None:
         raise UsageError(
             f"study={record.name!r} is already applied, since {_time(applied.applied_at)}",
-            hint=f"take it back first: trimtab rollback {record.name}",
+            hint=f"take it back first: {command_at(state_dir, f'trimtab rollback {record.name}')}",
         )
     with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab apply {record.name}"):
         _require_fit(stage, config)
@@ -195,9 +196,10 @@ def rollback(name: str, state_dir: Path, *, say: Callable[[str], None] = lambda 
     later = above(point, state_dir)
     if later:
         top = later[0].study
+        rollback_top = command_at(state_dir, f"trimtab rollback {top}")
         raise UsageError(
             f"study={top!r} was applied to the same server after study={name!r} ({_time(later[0].applied_at)})",
-            hint=f"take that back first (trimtab rollback {top}), or keep it for good (trimtab rollback {top} --leave)",
+            hint=f"take that back first ({rollback_top}), or keep it for good ({rollback_top} --leave)",
         )
     done = take_back(point.snapshots, point.owns, study=name, state_dir=state_dir, file=point.path)
     files = tuple(file for snapshot in point.snapshots for file in snapshot.files)

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from trimtab import plugins
 from trimtab.errors import UsageError
-from trimtab.host import FileCopy, LocalHost
+from trimtab.records import Endpoint
 from trimtab.systems import Target, Tier
-from trimtab.systems.account import cache_root, server_account
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.database import DatabaseSystem
+from trimtab.systems.private_files import keep_file
 from trimtab.workload import DeployedWorkload, Workload
 
-__all__ = ["kept", "with_application"]
+__all__ = ["with_application"]
 
 _NAME = "applications"
 """A private server whose catalogue has this name is one for applications."""
 
 
 def with_application(
-    table: Mapping[str, Any], workload: Callable[[], Workload], tiers: Sequence[Tier], data: str
+    name: str,
+    table: Mapping[str, Any],
+    workload: Callable[[], Workload],
+    tiers: Sequence[Tier],
+    data: str,
 ) -> Mapping[str, Any]:
     """A [target.NAME] table, with the workload's application where it is that of a private application server and names none.
 
     Args:
-        table: of the target.
+        name: of the target.
+        table: of it.
         workload: of the study.
         tiers: below the target.
         data: the tier with the data, as [workload] says; "" for the only database.
@@ -43,9 +48,9 @@ def with_application(
     asked = workload()
     if not isinstance(asked, DeployedWorkload):
         return table
-    database = _database(tiers, data)
-    deployment = asked.deployment(database.endpoint(), lambda line: None)
-    names = {**deployment.names, "config": str(kept(deployment.config))}
+    server = f"{table['kind']}-{table['embedded']}-{name}"
+    deployment = asked.deployment(_with_own_roots(_database(tiers, data).endpoint(), server), _said)
+    names = {**deployment.names, "config": str(keep_file(server, deployment.config.encode(), ".properties"))}
     return {**table, "names": {**names, **table.get("names", {})}}
 
 
@@ -70,13 +75,18 @@ def _database(tiers: Sequence[Tier], data: str) -> Target:
     return found[0].target
 
 
-def kept(text: str) -> Path:
-    """The file with the text, which may hold a password, for the user of private servers alone."""
-    account = server_account()
-    folder = cache_root() / "apps" / "sites"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.properties"
-    copy = FileCopy(content=text.encode(), mode=0o600, uid=account.uid, gid=account.gid)
-    if not path.exists() or os.geteuid() == 0:
-        LocalHost().write_file(path, copy)
-    return path
+def _said(line: str) -> None:
+    """Tells the user, on stderr, what a command does before it can say anything else."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _with_own_roots(there: Endpoint, server: str) -> Endpoint:
+    """The endpoint with its root certificates in a file that the private server's user can read; PostgreSQL's own library looks
+    for them at a place of ours where its url names none."""
+    named = there.options.get("sslrootcert", "")
+    usual = Path("~/.postgresql/root.crt").expanduser() if there.protocol == "postgresql" else None
+    path = Path(named) if named else usual
+    if named == "system" or path is None or not path.is_file():
+        return there
+    own = keep_file(server, path.read_bytes(), ".pem")
+    return replace(there, options={**there.options, "sslrootcert": str(own)})

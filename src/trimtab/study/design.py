@@ -31,11 +31,13 @@ from trimtab.study.begin import (
 )
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
+from trimtab.study.preparing import prepared
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, require_one_context
 from trimtab.study.tables import ProofTable, SearchTable
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
+from trimtab.trial.signals import signals_interrupt
 
 __all__ = ["run_design"]
 
@@ -76,7 +78,7 @@ def run_design(
     name = design_name(file.study.name, kind)
     fingerprints = _fingerprints(file, kind)
     recover_first(state_dir, say or listener.phase, folders)
-    with open_history_at(file.study.history, state_dir) as history:
+    with open_history_at(file.history, state_dir) as history:
         found = None if again else history.find_study(name, is_own=True)
         if found is not None and found.fingerprint not in fingerprints:
             raise HistoryError(
@@ -85,13 +87,13 @@ def run_design(
             )
         if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
             return found, history.trials(found.id)
-        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
+        with signals_interrupt(), open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
             guarding_of(file, state_dir).switch.require_off()
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             require_metrics(stage)
             record = found or new_record(history, stage, fingerprints[0], name=name)
-            with not_left_running(history, record.id):
+            with not_left_running(history, record.id, again=again):
                 require_same_baseline(record, stage)
                 plan = DesignPlan(
                     kind=kind, batches=tuple(batches), n_runs=len(design.configs), notes=tuple(design.notes)
@@ -151,11 +153,11 @@ def _run(
 ) -> tuple[StudyRecord, list[Trial]]:
     task = task_of(stage)
     listener.study_started(record.name, None)
+    for note in stage.notes:
+        listener.phase(note)
+    listener.phase("preparing the data")
+    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, listener.phase)
     with first_signal_is_polite() as is_interrupted:
-        for note in stage.notes:
-            listener.phase(note)
-        listener.phase("preparing the data")
-        prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()
         flow = design_runs(task, configs)
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)

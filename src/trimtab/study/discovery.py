@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import TargetError, UsageError
 from trimtab.systems import DiscoverableTarget, FoundServer
 
-__all__ = ["embedded_server", "found_servers"]
+__all__ = ["embedded_server", "found_servers", "usable_server"]
 
 _DEFAULT = "postgresql"
 
@@ -49,13 +49,36 @@ def found_servers(kind: str | None = None, *, tell: Callable[[str], None] = lamb
     return [server for each in _classes(kind, tell) for server in each.found_servers()]
 
 
+def usable_server(found: Sequence[FoundServer]) -> FoundServer | None:
+    """The first of `found` that lets us in; None when there is none at all.
+
+    Raises:
+        TargetError: there are some, and none lets us in.
+    """
+    if usable := [server for server in found if not server.problem]:
+        return usable[0]
+    if not found:
+        return None
+    first = found[0]
+    raise TargetError(
+        f"found a server at {first.url}, and cannot log in: {first.problem}",
+        hint="; ".join(filter(None, (first.hint, "or take a private server instead: --embedded"))),
+    )
+
+
 def embedded_server(kind: str | None = None) -> FoundServer:
     """A server that Trimtab starts itself; PostgreSQL where no kind is named.
 
     Raises:
         UsageError: there is no such kind, or it has none that can be started here.
     """
-    for each in _classes(kind or _DEFAULT, lambda text: None):
+    classes = _classes(kind or _DEFAULT, lambda text: None)
+    if not classes:
+        raise UsageError(
+            f"`trimtab init` writes no study file for kind={kind!r}",
+            hint=f"it knows {', '.join(_INSTALL)}; for other kinds begin with a file of examples/ in Trimtab's repository",
+        )
+    for each in classes:
         server = each.embedded_server()
         if server is not None:
             return server

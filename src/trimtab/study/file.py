@@ -50,6 +50,13 @@ class StudyFile(BaseModel):
         return self._directory
 
     @property
+    def history(self) -> str | None:
+        """[study] history, a file's path in full; None: the state directory's own."""
+        from trimtab.history import fixed_place  # not before it is needed: a slip in the file is told at once
+
+        return None if self.study.history is None else fixed_place(self.study.history, self.directory)
+
+    @property
     def searcher_options(self) -> dict[str, Any]:
         """Options of the searcher. `auto` is prudent where a budget of user time says that the server has users."""
         options = self.search.options

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trimtab.study.recovery import Recovered, recover
 from trimtab.trial import take_news
+from trimtab.trial.command_line import command_at
 
 __all__ = ["recover_first"]
 
@@ -28,5 +29,5 @@ def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable
         say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
     for each in stuck:
         say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
-        say("see `trimtab recover --show`")
+        say(f"see `{command_at(state_dir, 'trimtab recover')} --show`")
     return found

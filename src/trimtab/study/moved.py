@@ -51,6 +51,9 @@ def _paths(file: StudyFile) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]
         found = kind.full_paths(name, table, file.directory) if isinstance(kind, _HasPaths) else {}
         if found:
             yield ("target", name), found
+    kept = file.study.history
+    if kept and "://" not in kept and not kept.startswith(("/", "~")):
+        yield ("study",), {"history": file.history}
     stop = file.guard.stop_file
     if stop and not stop.startswith("/"):
         yield ("guard",), {"stop_file": str(file.directory / stop)}

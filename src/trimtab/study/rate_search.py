@@ -19,6 +19,7 @@ from trimtab.study.first import recover_first
 from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
+from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import RatedWorkload
 
 __all__ = ["RateResult", "Slo", "find_rate", "rate_to_json"]
@@ -47,7 +48,8 @@ def find_rate(
     require_one_context(file, "`trimtab bench --find-rate`")
     recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
-        open_history_at(file.study.history, state_dir) as history,
+        signals_interrupt(),
+        open_history_at(file.history, state_dir) as history,
         open_stage(file, state_dir, changes=bool(settings)) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):

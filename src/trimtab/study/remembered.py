@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
+from trimtab.history import fixed_place
 from trimtab.host import is_word, read_state_file, require_own_folder
 from trimtab.redact import without_password
+from trimtab.trial.command_line import command_at
 
 if TYPE_CHECKING:  # who only reads a history loads no study file
     from collections.abc import Sequence
@@ -39,7 +41,7 @@ def remember_file(state_dir: Path, study: str, path: Path, *, history: str | Non
 def _kept_place(history: str | None) -> str:
     if history is None:
         return ""
-    return without_password(history) if "://" in history else str(Path(history).expanduser().absolute())
+    return without_password(history) if "://" in history else fixed_place(history)
 
 
 def _remembered(state_dir: Path, study: str) -> tuple[Path, str] | None:
@@ -59,7 +61,7 @@ def remembered_file(state_dir: Path, study: str) -> Path:
     Raises:
         UsageError: it is not known here, or no longer there.
     """
-    hint = f"give it: trimtab apply {study} --study FILE"
+    hint = f"give it: {command_at(state_dir, f'trimtab apply {study} --study FILE')}"
     found = _remembered(state_dir, study)
     if found is None:
         raise UsageError(f"where the study file of study={study!r} lies is not known here", hint=hint)
@@ -85,7 +87,7 @@ def history_of(state_dir: Path, study: str, file: StudyFile | None = None) -> st
     if known is not None and known[1]:
         return known[1]
     if file is not None:
-        return file.study.history
+        return file.history
     return None if known is None else _named_in(known[0], owner)
 
 
@@ -107,5 +109,5 @@ def _named_in(path: Path, study: str) -> str | None:
     with suppress(OSError, ValueError, RecursionError):
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("study")
         if isinstance(table, dict) and table.get("name") == study and isinstance(table.get("history"), str):
-            return str(table["history"])
+            return fixed_place(table["history"], path.parent)
     return None

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trimtab.errors import UsageError, as_value_errors
+from trimtab.host import is_word
 from trimtab.systems import bottom_first
 from trimtab.units import parse_size
 
@@ -101,7 +102,7 @@ def own_table(targets: Tables, name: str, stack: StackTable | None) -> dict[str,
 
 
 def check_targets(targets: Tables, workload: Mapping[str, Any], stack: StackTable | None) -> None:
-    """What [stack], the names of several targets and the target of the load say of each other.
+    """What [stack], the names of the targets and the target of the load say of each other.
 
     Raises:
         UsageError: they contradict each other.
@@ -111,6 +112,11 @@ def check_targets(targets: Tables, workload: Mapping[str, Any], stack: StackTabl
         raise UsageError(
             f"workload.target={driven!r} is not a target of this study", hint=f"the targets are: {', '.join(targets)}"
         )
+    for name in targets:
+        if not is_word(name):
+            raise UsageError(
+                f"[target.{name!r}] is not one word", hint="name it with letters, digits, '.', '_' and '-'"
+            )
     if len(targets) == 1:
         if stack is not None:
             raise UsageError("[stack] has no effect on a single target", hint="its memory is [target.NAME] memory")

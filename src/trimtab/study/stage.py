@@ -87,7 +87,7 @@ def build_stack(file: StudyFile, state_dir: Path) -> Stack:
     tiers: list[Tier] = []
     data = str(file.workload.get("data", ""))
     for name, needs in file.tiers.items():
-        table = with_application(file.table_of(name), lambda: build_workload(file), tiers, data)
+        table = with_application(name, file.table_of(name), lambda: build_workload(file), tiers, data)
         follows = file.target[name].get("follows", False)
         plugin = plugins.load("targets", table["kind"])
         target: Target = plugin.from_settings(name, table, state_dir=state_dir, directory=file.directory)

@@ -32,7 +32,10 @@ class StudyTable(_Table):
                         'number of trials of the search ("40 trials"), to which baselines, repeats, removal of settings and '
                         'proof are added')  # fmt: skip
     seed: int = Field(1, ge=0, lt=2**32, description="random seed of the search and of the load's parameters")
-    history: str | None = Field(None, description="file or postgresql:// URL of the history; default: STATE/history.db")
+    history: str | None = Field(
+        None,
+        description="file (relative to the study file) or postgresql:// URL of the history; default: STATE/history.db",
+    )
     keep_query_text: bool = Field(
         False, description="keep the text of your SQL statements in the history, not only digests"
     )

@@ -32,12 +32,14 @@ from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.fragments import write_fragments
 from trimtab.study.in_engine import keep_classes, watch_engines
+from trimtab.study.preparing import prepared
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
 from trimtab.study.warm_start import check_warm_start
+from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import CycledWorkload
 
 __all__ = ["tune"]
@@ -74,7 +76,7 @@ def tune(
     require_enough_time(file, len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1)
     fingerprints = fingerprints_of(file, workload)
     recover_first(state_dir, say or listener.phase, folders)
-    history = open_history_at(file.study.history, state_dir)
+    history = open_history_at(file.history, state_dir)
     try:
         found = None if again else history.find_study(file.study.name, is_own=True)
         if found is not None and found.fingerprint not in fingerprints and not history.trials(found.id):
@@ -90,13 +92,17 @@ def tune(
                 f"study {found.name} has ended before: this is its result; --again begins a new one"
             )
             return found, history.trials(found.id)
-        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
+        with (
+            signals_interrupt(),
+            open_stage(file, state_dir) as stage,
+            stage.stack.lock(f"trimtab tune {file.study.name}"),
+        ):
             require_metrics(stage)
             task = task_of(stage)
             _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
             guarding_of(file, state_dir).switch.require_off()
             record = found or new_record(history, stage, fingerprints[0])
-            with not_left_running(history, record.id):
+            with not_left_running(history, record.id, again=again):
                 require_same_baseline(record, stage)
                 on_accept()
                 return _run(stage, task, history, record, state_dir, listener)
@@ -120,12 +126,12 @@ def _run(
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
     flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
+    for note in stage.notes:
+        listener.phase(note)
+    watch_engines(stage, listener.phase)
+    listener.phase("preparing the data")
+    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, listener.phase)
     with first_signal_is_polite() as is_interrupted:
-        for note in stage.notes:
-            listener.phase(note)
-        watch_engines(stage, listener.phase)
-        listener.phase("preparing the data")
-        prepare_s = stage.workload.prepare(stage.stack.endpoint(), listener.phase).duration_s
         started = time.monotonic()
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)
         keep_classes(stage, history, record, listener.phase)

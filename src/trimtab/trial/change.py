@@ -159,7 +159,7 @@ def put_back(
     if len(failed) == 1:
         raise failed[0]
     if failed:
-        raise RestoreError("; ".join(error.message for error in failed), hint=ways_out(entry.study)) from failed[0]
+        raise RestoreError("; ".join(error.message for error in failed), hint=ways_out(entry)) from failed[0]
     return Undone(
         put_back=tuple(text for one in done.values() for text in one.put_back),
         left=tuple(text for one in done.values() for text in one.left),

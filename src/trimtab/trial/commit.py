@@ -134,7 +134,7 @@ def _give_up(stack: Stack, entry: Entry, tried: Collection[str], deadman: DeadMa
         entry.note_if_possible(FAILED, {"error": trouble.message})
         raise RestoreError(
             f"the settings could not be applied ({reason}), and not be taken back either: {trouble.message}",
-            hint=ways_out(entry.study),
+            hint=ways_out(entry),
         ) from error
     with suppress(OSError):
         for step, detail in entry.steps():

@@ -26,6 +26,7 @@ from typing import TypeVar
 
 from trimtab.errors import RestoreError, TargetError, TrimtabError
 from trimtab.systems.credentials import hand_over, receive
+from trimtab.trial.command_line import command_at
 from trimtab.trial.entry import Entry
 from trimtab.trial.journal import Journal
 from trimtab.trial.undo import as_target_error, tell_later, undo
@@ -286,7 +287,8 @@ def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str, secrets: bytes =
             why = as_target_error(error, f"entry={file.name} could not be undone").message
             entry.note_if_possible("deadman failed", {"error": why})
             with suppress(OSError):
-                tell_later(entry.state_dir, f"{text}could not restore it: {why}; run `trimtab recover`")
+                way_out = command_at(entry.state_dir, "trimtab recover")
+                tell_later(entry.state_dir, f"{text}could not restore it: {why}; run `{way_out}`")
             return False
         entry.note_if_possible("deadman restored", {"what": done})
         targets = ", ".join(snapshot.target for snapshot in entry.snapshots)

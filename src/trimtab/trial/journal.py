@@ -27,6 +27,7 @@ from trimtab.errors import TargetError
 from trimtab.host import is_running, is_word, process_mark, require_own_folder, sync_folder
 from trimtab.systems import Snapshot, is_same_server
 from trimtab.trial.beside import begin_beside, read_beside
+from trimtab.trial.command_line import command_at
 from trimtab.trial.entry import BY_HAND, Entry, lines_of, snapshot_from_json, snapshot_to_json
 from trimtab.trial.lines import encode_line, write_new_file
 
@@ -113,12 +114,12 @@ class Journal:
             for mine, other in product(snapshots, entry.snapshots):
                 if is_same_server(mine, other):
                     why = f": {entry.failure}" if entry.failure else ""
-                    place = f" --state {entry.state_dir}" if entry in strays else ""
+                    recover = command_at(entry.state_dir, "trimtab recover")
                     raise TargetError(
                         f"the server of target={mine.target!r} may still hold what study={entry.study!r} has set; its"
                         f" {entry.purpose} could not be undone{why}",
-                        hint=f"see `trimtab recover{place} --show`; then `trimtab recover{place} --retry {entry.study}`, or"
-                        f" `trimtab recover{place} --leave {entry.study}` to keep what the server has now",
+                        hint=f"see `{recover} --show`; then `{recover} --retry {entry.study}`, or"
+                        f" `{recover} --leave {entry.study}` to keep what the server has now",
                     )
 
     def strays(self, folders: Iterable[Path]) -> list[Entry]:

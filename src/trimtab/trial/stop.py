@@ -15,8 +15,10 @@ class Interrupted(TrimtabError):  # noqa: N818 - no error: somebody asked to sto
 
     exit_code = 130
 
-    def __init__(self, message: str = "stopped by the user") -> None:
-        super().__init__(message, hint="the server has its own configuration again; the same command resumes")
+    def __init__(
+        self, message: str = "stopped by the user", *, hint: str = "the server has its own configuration again"
+    ) -> None:
+        super().__init__(message, hint=hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
+from trimtab.trial.command_line import command_at
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
@@ -61,11 +62,12 @@ def as_target_error(error: TrimtabError | OSError, what: str) -> TargetError:
     return found
 
 
-def ways_out(study: str) -> str:
+def ways_out(entry: Entry) -> str:
     """What a user can do about an entry that could not be undone."""
+    recover = command_at(entry.state_dir, "trimtab recover")
     return (
-        f"`trimtab recover --show` lists what is open; `trimtab recover --retry {study}` allows one more restart;"
-        f" `trimtab recover --leave {study}` keeps what the server has now"
+        f"`{recover} --show` lists what is open; `{recover} --retry {entry.study}` allows one more restart;"
+        f" `{recover} --leave {entry.study}` keeps what the server has now"
     )
 
 
@@ -100,7 +102,7 @@ def restarts_of(entry: Entry, target: str) -> Restarts:
         if entry.n_restarts(target) >= MAX_RESTARTS:
             raise RestoreError(
                 f"target={target!r} needs a restart, which was tried already and did not help: {entry.failure}",
-                hint=ways_out(entry.study),
+                hint=ways_out(entry),
             )
         entry.note_if_possible(TRIED, {"target": target})
         has_asked = True
@@ -140,7 +142,7 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         failed.append(
             RestoreError(
                 f"lines of journal entry={entry.path.name} are lost: what is ours is not known for certain",
-                hint=ways_out(entry.study),
+                hint=ways_out(entry),
             )
         )
     if failed:
@@ -163,9 +165,7 @@ def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
         return LockedError(message, hint=failed[0].hint)
     entry.note_if_possible(FAILED, {"error": message})
     hint = failed[0].hint or ""
-    return RestoreError(
-        message, hint=hint if "--show" in hint else "; ".join(filter(None, (hint, ways_out(entry.study))))
-    )
+    return RestoreError(message, hint=hint if "--show" in hint else "; ".join(filter(None, (hint, ways_out(entry)))))
 
 
 def _text(entry: Entry, done: Sequence[Undone]) -> str:

@@ -17,7 +17,7 @@ from trimtab.units import format_size
 from trimtab.workload.base import Preparation
 from trimtab.workload.server import ServerError, Session, Store, store_of
 
-__all__ = ["Dataset", "check_name", "clone", "drop_clone", "ensure"]
+__all__ = ["Dataset", "check_name", "check_their_name", "clone", "drop_clone", "ensure"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +49,20 @@ def check_name(value: object) -> str:
     if not is_name or not all(c.isalnum() or c in "_-$" for c in str(value)) or not str(value).isascii():
         raise UsageError(
             f"database={value!r} is not a database name", hint="use up to 59 letters, digits, _ and -, a letter first"
+        )
+    return str(value)
+
+
+def check_their_name(value: object) -> str:
+    """`value` as the name of a database that somebody else has made: of what their server allows.
+
+    Raises:
+        UsageError: no server has such a one.
+    """
+    is_name = isinstance(value, str) and 0 < len(value.encode()) <= 59 and value.isprintable()
+    if not is_name:
+        raise UsageError(
+            f"database={value!r} is not a database name", hint="use up to 59 bytes, and no control characters"
         )
     return str(value)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from trimtab.errors import UsageError
-from trimtab.workload.database import check_name
+from trimtab.workload.database import check_their_name
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.scripts import ScriptText, read_scripts, with_weights
 from trimtab.workload.table import Table
@@ -86,7 +86,7 @@ def parse_settings(settings: Mapping[str, Any], directory: Path) -> PgbenchSetti
         scale=table.integer("scale", 1, 1, 1_000_000),
         variables=_variables(settings.get("variables", {})),
         protocol=cast(Protocol, table.choice("protocol", ("prepared", "simple"), "prepared")),
-        database=check_name(settings["database"]) if "database" in table else "",
+        database=check_their_name(settings["database"]) if "database" in table else "",
         start_state=cast(StartStateChoice, table.choice("start_state", ("auto", "template", "none"), "auto")),
         max_tries=table.integer("max_tries", 1, 1, 1000),
         operation_timeout_s=table.seconds("operation_timeout", "60s"),

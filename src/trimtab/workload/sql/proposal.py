@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from trimtab.errors import UsageError
 from trimtab.units import counted, format_figure, format_percent
 from trimtab.workload.sql.profile import Profile, Proposal
 
-__all__ = ["study_text", "write_files"]
+__all__ = ["new_folder", "study_text", "write_files"]
 
 _WORKLOAD_HEADER = re.compile(r"^\s*\[\[?\s*workload\s*(?:\.[^\]]*)?\]\]?", re.IGNORECASE)
 _HEADER = re.compile(r"^\s*\[")
@@ -86,17 +87,12 @@ def _script(proposal: Proposal) -> str:
     )
 
 
-def write_files(profile: Profile, source: str, folder: Path, *, target: str = "") -> Path:
-    """Writes study.toml and the scripts into a new `folder`; returns the study file's path.
-
-    Args:
-        profile: what was seen.
-        source: text of the study file.
-        folder: which is not there yet.
-        target: that the workload drives, where the study has several.
+@contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Makes `folder`; where nothing comes into it before an error, it is removed again.
 
     Raises:
-        UsageError: the folder exists already, or cannot be written.
+        UsageError: it exists already, or cannot be made.
     """
     try:
         folder.mkdir(parents=True)
@@ -106,9 +102,28 @@ def write_files(profile: Profile, source: str, folder: Path, *, target: str = ""
         raise UsageError(
             f"cannot make folder={str(folder)!r}: {error.strerror}", hint="choose another place"
         ) from error
-    (folder / _SCRIPTS).mkdir()
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            folder.rmdir()
+        raise
+
+
+def write_files(profile: Profile, source: str, folder: Path, *, mode: int, target: str = "") -> Path:
+    """Writes study.toml and the scripts into `folder`, which has none; returns the study file's path.
+
+    Args:
+        profile: what was seen.
+        source: text of the study file.
+        folder: made where it is not there.
+        mode: of the study file, whose text may hold a password.
+        target: that the workload drives, where the study has several.
+    """
+    (folder / _SCRIPTS).mkdir(parents=True)
     for proposal in profile.proposals:
         (folder / _SCRIPTS / f"{proposal.label}.sql").write_text(_script(proposal), encoding="utf-8")
     study = folder / "study.toml"
+    study.touch(mode)
     study.write_text(study_text(profile, source, target), encoding="utf-8")
     return study

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.workload.database import check_name
+from trimtab.workload.database import check_their_name
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.scripts import ScriptText, read_scripts, with_weights
 from trimtab.workload.sql.generators import Generator, parse_generators
@@ -66,7 +66,7 @@ def parse_settings(settings: Mapping[str, Any], directory: Path) -> SqlSettings:
             hint='start_state = "undo" needs undo = "file.sql" with the statements that undo a run, and the reverse',
         )
     return SqlSettings(
-        database=check_name(table.text("database")),
+        database=check_their_name(table.text("database")),
         scripts=tuple(scripts),
         generators=parse_generators(settings.get("parameters", {})),
         in_transaction=table.flag("transaction", False),

@@ -88,7 +88,8 @@ def _failure(scale: float, words: bytes) -> LoadError:
 
 
 def _check(command: list[str], scale: float) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    # A session of its own: Ctrl-C in the terminal is for us, who then kill it.
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, start_new_session=True)
     if done.returncode != 0:
         raise _failure(scale, done.stderr)
 
@@ -102,7 +103,9 @@ def _streamed(program: Path, table: str, scale: float) -> Iterator[bytes]:
     # One thread keeps the rows in key order.
     command = [*_command(program, scale), "--stdout", "--num-threads", "1", "--tables", table]
     with tempfile.TemporaryFile() as words:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words, start_new_session=True
+        )
         try:
             if process.stdout is not None:
                 yield from _without_trailing_bar(process.stdout)
