@@ -99,7 +99,7 @@ def test_a_private_server_is_watched_while_a_study_runs(run: Run, tmp_path: Path
     study = start_trimtab(
         ["tune", "study.toml"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until = time.monotonic() + 90
+    until = time.monotonic() + 300  # a server is made and the extension compiled meanwhile
     while "_preload_libraries" not in settings_of(cache):
         assert study.poll() is None
         assert time.monotonic() < until
@@ -117,7 +117,7 @@ def test_a_private_server_is_watched_while_a_study_runs(run: Run, tmp_path: Path
     classes = json.loads(run("report", "inside", "--json").out)["query_classes"]
     found = [row for row in classes if row["left_alone"] == LEFT_ALONE]
     assert sum(row["calls"] for row in found) >= 10
-    assert found[0]["own_ms"] == pytest.approx(20, rel=0.5)
+    assert 19 < found[0]["own_ms"] < 2000, "in milliseconds; a busy machine sleeps for longer"
     assert "preload" not in settings_of(cache)
     assert list(cache.glob("postgresql/*/data/pg_stat/trimtab*")) == []
 
@@ -293,7 +293,7 @@ def test_a_user_without_rights(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
         )
         _, lines = as_plain(server, run, tmp_path, command="doctor")
         assert f"FAIL  in-engine tuning: {says}" in lines
-        hint = "hint: see docs/how-to/tune-inside-postgresql.md"
+        hint = "hint: see docs/how-to/tune-inside-postgresql.md in Trimtab's repository"
         assert as_plain(server, run, tmp_path) == (3, [f"error: in-engine tuning: {says}", hint])
         code, lines = as_plain(server, run, tmp_path, "--mode", "tune")
         assert (code, lines) == (
@@ -315,7 +315,7 @@ def test_a_user_who_may_not_load_it(run: Run, tmp_path: Path, monkeypatch: pytes
         code, lines = as_plain(server, run, tmp_path, "--mode", "observe")
         assert (code, lines) == (
             3, ['error: the extension cannot be loaded: access to library "trimtab" is not allowed',
-                "hint: a superuser may; see docs/how-to/tune-inside-postgresql.md"],
+                "hint: a superuser may; see docs/how-to/tune-inside-postgresql.md in Trimtab's repository"],
         )  # fmt: skip
 
 

@@ -80,7 +80,7 @@ def test_R1_a_candidate_that_fills_the_disk_is_ended_before_it_is_full(small_dis
 
 @needs_root
 def test_R2_a_disk_that_others_fill_lets_no_config_be_applied(small_disk: Place) -> None:
-    small_disk.write(budget="2 trials", knobs=("work_mem",))
+    small_disk.write(budget="8 trials", knobs=("work_mem",))
     before = take_picture(small_disk.server)
     child = small_disk.start("tune", "study.toml")
     small_disk.wait_until(child, lambda: len(small_disk.trials()) >= 3 or None, "the runs of the baseline")
