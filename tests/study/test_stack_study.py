@@ -13,13 +13,15 @@ from tests.fakes import STUDY, FakeStudy
 from trimtab import plugins
 from trimtab.cli.bench_command import _settings
 from trimtab.errors import ApplyError, SpaceError, UsageError
-from trimtab.records import Role
+from trimtab.records import Context, Role, Status, Trial
 from trimtab.report import report_text
 from trimtab.search import RestartCost
+from trimtab.space import Config
 from trimtab.study import apply_winner, build_stack, checks_of, load_study_file, open_stage, rollback
 from trimtab.study.benching import parse_settings
 from trimtab.study.stage import build_target
 from trimtab.study.task import task_of
+from trimtab.study.verdict import wall_of
 from trimtab.testing.fake_target import FakeTarget
 
 pytestmark = pytest.mark.slow
@@ -124,16 +126,15 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     three.text = three.text.replace("12 trials", "16 trials")
     record, trials = three.tune()
     assert three.values == found
-    assert record.status in ("proven", "no_improvement")
     assert {name.partition(".")[0] for trial in trials for name in trial.effective} == {"db", "app", "web"}
     assert all("apply" not in trial.cost_s for trial in trials)
     assert any("apply.app" in trial.cost_s for trial in trials)
-    assert record.verdict.wall_s["apply"] >= 0
     assert record.status == "proven", "the fake database has much to gain"
     again, stored = three.tune()
     assert (again.id, len(stored)) == (record.id, len(trials)), "it is shown again, and nothing is measured"
     config = record.verdict.config
     tiers = {name.partition(".")[0] for name in config}
+    assert tiers
     for tier in tiers:
         written = three.path / "state" / "results" / f"fake.{tier}.conf"
         assert all(
@@ -148,6 +149,15 @@ def test_a_stack_is_tuned_applied_and_rolled_back(three: ThreeFakes) -> None:
     assert {name: effective[name] for name in config} == dict(config)
     rollback("fake", state)
     assert three.values == found
+
+
+def test_the_seconds_of_a_step_are_those_of_all_targets() -> None:
+    trial = Trial(
+        number=0, role=Role.SEARCH, config=Config({}), context=Context("w", 1), status=Status.OK,
+        cost_s={"apply.db": 2.0, "apply.app": 3.0, "measure": 5.0},
+    )  # fmt: skip
+    wall_s = wall_of([trial], prepare_s=1.0, wall_s=12.0)
+    assert [wall_s[step] for step in ("apply", "measure", "other", "prepare", "total")] == [5.0, 5.0, 2.0, 1.0, 12.0]
 
 
 def test_a_name_without_its_target_is_enough_where_it_is_that_of_one(three: ThreeFakes) -> None:
@@ -191,7 +201,7 @@ def test_a_tier_that_fails_while_a_winner_is_applied_takes_all_back(three: Three
         ('needs = ["app"]', 'needs = ["os"]', r"\[target.web\] needs names 'os', which is not a target of this study"),
         ('needs = ["app"]', 'needs = "app"', r"\[target.web\] needs='app' is not a list of targets"),
         ('needs = ["db"]', 'needs = ["web"]', "need each other in a circle"),
-        ("[target.web]", '[target."../x"]', "cannot be named so"),
+        ("[target.web]", '[target."../x"]', "is not one word"),
         ('target = "db"', 'target = "os"', "workload.target='os' is not a target of this study"),
         ("[stack]\n", "[stack]\nclients = { os = 3 }\n", r"\[stack\] clients names 'os': there is no such target"),
         ("[stack]\n", "[stack]\nclients = { db = 0 }\n", "db has one client at least"),
@@ -305,7 +315,6 @@ def test_a_stack_is_searched_one_tier_after_the_other(three: ThreeFakes) -> None
     assert len({trial.config for trial in first}) > 1
     text = report_text(record, trials)
     assert " knobs of db " in text
-    assert "knobs that db" not in text
 
 
 def test_a_tier_that_follows_is_restarted_in_a_study(three: ThreeFakes) -> None:
