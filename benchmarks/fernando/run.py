@@ -4,9 +4,10 @@
 
 For each application and objective the whole stack is tuned. For the mean response time each tier is tuned alone as well with the
 same budget, the winners of the tiers are put together, and an ensemble of searchers chosen by a bandit (the search of OpenTuner)
-tunes the whole. Then all these configs run in turns with the settings as found. What a study could not prove counts as the
-settings as found. Every step is a study of the history: Ctrl-C stops it, and the same command goes on. `--quick` only tries the
-script, and keeps its results apart. Run it alone on the machine.
+tunes the whole. All tune the three tiers of the thesis; the kernel under them, which the examples tune as well, stays as it is.
+Then all these configs run in turns with the settings as found. What a study could not prove counts as the settings as found.
+Every step is a study of the history: Ctrl-C stops it, and the same command goes on. `--quick` only tries the script, and keeps
+its results apart. Run it alone on the machine.
 
 The figures are derived from TPC-W and are not comparable with published TPC-W results.
 """
@@ -52,12 +53,13 @@ _RANKED = 10
 def study_of(application: str, objective: str, options: argparse.Namespace, part: str = WHOLE) -> StudyFile:
     """The study of the whole stack, or of one tier while the others stay as they are."""
     file = load_study_file(EXAMPLES / f"{application}.toml")
+    target = {name: dict(table) for name, table in file.target.items() if name in TIERS}
     study = {"name": f"fernando-{application}-{objective}-{part}", "objective": objective, "budget": options.budget}
-    changed: dict[str, Any] = {"study": type(file.study).model_validate({**file.study.model_dump(), **study})}
+    changed: dict[str, Any] = {
+        "study": type(file.study).model_validate({**file.study.model_dump(), **study}), "target": target,
+    }  # fmt: skip
     if part in TIERS:
-        changed["target"] = {
-            name: dict(table) if name == part else {**table, "knobs": []} for name, table in file.target.items()
-        }
+        changed["target"] = {n: table if n == part else {**table, "knobs": []} for n, table in target.items()}
         # As found, Java may take a quarter of the machine and more, which the other tiers have to leave as it is.
         as_found = (
             0
@@ -126,13 +128,21 @@ def gain(row: Row, part: str) -> tuple[float, float, float] | None:
 def table(rows: Sequence[Row]) -> str:
     """The results as Markdown tables: what each config gains, and which settings matter."""
     lines = [
-        "| application | objective | tuned | times as fast (95 %) | gain | in the thesis |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| application | objective | tuned | budgets | times as fast (95 %) | gain | in the thesis |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         for part in (name for name in row["values"] if name != FOUND):
             thesis = THESIS[row["application"]].get(row["objective"], {}).get(part, "–")
-            cells = (row["application"], row["objective"], part, *_shown(gain(row, part), row["objective"]), thesis)
+            budgets = str(len(TIERS) if part == COMBINED else 1)
+            cells = (
+                row["application"],
+                row["objective"],
+                part,
+                budgets,
+                *_shown(gain(row, part), row["objective"]),
+                thesis,
+            )
             lines.append(f"| {' | '.join(cells)} |")
     for row in rows:
         if row["ranked"]:

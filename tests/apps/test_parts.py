@@ -28,7 +28,7 @@ from trimtab.systems import Tier
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.http_probe import http_get
 from trimtab.systems.store_probe import require_service
-from trimtab.workload.base import Deployment, RemarkingWorkload
+from trimtab.workload.base import CopyingWorkload, Deployment, Preparation, RemarkingWorkload
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.rubis.settings import read_data as read_rubis
 from trimtab.workload.rubis.tables import tables as rubis_tables
@@ -99,6 +99,18 @@ def test_sizes_at_the_original_scale() -> None:
     assert TpcwData(customers=28_800, items=10_000).numbers == {
         "customers": 28_800, "customers_skew": 4095, "items": 10_000, "search_skew": 511,
     }  # fmt: skip
+
+
+def test_no_table_of_carts_is_planned_as_an_empty_one() -> None:
+    by_name = {table.name: table for table in tpcw_tables(SHOP)}
+    carts, lines = (by_name[name] for name in ("shopping_cart", "shopping_cart_line"))
+    assert carts.n_rows == SHOP.customers // 2
+    assert carts.n_rows < lines.n_rows < 3 * carts.n_rows
+    books = [int(line[1]) for line in rows_of(lines)]
+    assert (min(books) >= 1, max(books) <= SHOP.items) == (True, True)
+    assert {int(line[0]) for line in rows_of(lines)} == set(range(1, carts.n_rows + 1))
+    keys = [(int(line[0]), int(line[1])) for line in rows_of(lines)]
+    assert keys == sorted(keys), "as a table is filled"
 
 
 def test_wrong_settings_of_the_data() -> None:
@@ -187,6 +199,22 @@ def test_runs_are_judged_by_the_rules_of_the_benchmark() -> None:
     remarks = workload.remarks(log, (0.0, 2.0))
     assert any("WIPS" in remark for remark in remarks)
     assert any("Home" in remark for remark in remarks), remarks
+
+
+def test_a_site_that_cannot_be_used_leaves_no_copy_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[str] = []
+
+    def refuse(self: TpcwWorkload, endpoint: Endpoint, report: Any) -> None:
+        raise LoadError("404 for GET /tpcw/search")
+
+    monkeypatch.setattr("trimtab.workload.webapp.workload.ensure", lambda *_: Preparation(0.0, 1, was_cached=True))
+    monkeypatch.setattr("trimtab.workload.run_database.drop_clone", lambda endpoint, name: dropped.append(name))
+    monkeypatch.setattr(TpcwWorkload, "reset", refuse)
+    workload = TpcwWorkload.from_settings({"mix": "shopping"})
+    assert isinstance(workload, CopyingWorkload)
+    with pytest.raises(LoadError, match="404"):
+        workload.prepare(database_at("db"), lambda line: None)
+    assert tuple(dropped) == workload.copies == ("tpcw",)
 
 
 def test_a_database_that_the_applications_do_not_know() -> None:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -221,11 +222,15 @@ def test_the_pool_can_still_be_changed_while_it_runs(rubis: Site) -> None:
 def test_new_items_stand_among_those_of_the_data(rubis: Site) -> None:
     """As long described, and ending within an hour as they do: lists and pages stay as they were made."""
     rubis.renew()
-    rubis.browse(DATA.numbers, "bidding", 3.0)
-    with rubis.data.connect() as session:
-        ends = session.execute(
-            f"SELECT start_date, end_date, description FROM items WHERE id > {OLD + DATA.sizes.items}"
-        )
+    ends: list[tuple[Any, ...]] = []
+    for _ in range(10):  # a busy machine shows few pages a second
+        rubis.browse(DATA.numbers, "bidding", 3.0)
+        with rubis.data.connect() as session:
+            ends = session.execute(
+                f"SELECT start_date, end_date, description FROM items WHERE id > {OLD + DATA.sizes.items}"
+            )
+        if len(ends) >= 5:
+            break
     late_s = [(end - start).total_seconds() % 86_400 for start, end, _ in ends]
     assert len(late_s) >= 5
     assert max(late_s) > 600

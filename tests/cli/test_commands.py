@@ -241,6 +241,22 @@ def test_target_errors_exit_with_3(run: Run, study: FakeStudy, monkeypatch: pyte
     assert ran.err == "error: the server at host=db port=5432 does not answer\nhint: is it running?\n"
 
 
+@pytest.mark.parametrize("more", ["", " --extract DIR"])
+def test_a_way_back_that_an_error_proposes_names_the_state_directory(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, more: str
+) -> None:
+    """Targets know no state directory."""
+
+    def is_down() -> None:
+        raise TargetError("the server is down", hint=f"start it by hand, then run `trimtab recover{more}`")
+
+    monkeypatch.setattr(study.target, "open", is_down)
+    other = tmp_path / "other place"
+    told = run("doctor", "study.toml", "--state", str(other)).err.splitlines()[-1]
+    assert told == f"hint: start it by hand, then run `trimtab recover{more} --state '{other}'`"
+    assert run("doctor", "study.toml").err.endswith(f"`trimtab recover{more}`\n"), "the state of the environment"
+
+
 def test_a_bug_shows_no_traceback_and_exits_with_70(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

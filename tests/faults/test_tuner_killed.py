@@ -88,6 +88,19 @@ def test_T3_kill_during_measurement(own_place_18: Place) -> None:
     check_invariants(place, before, ran=resumed, code=(0, 1))
 
 
+def test_T3_kill_during_a_load_leaves_no_copy_of_the_data(own_place_18: Place) -> None:
+    place = own_place_18
+    before = take_picture(place.server)
+    place.write(workload='[workload]\nkind = "ycsb"\nworkload = "A"\nrecords = 100\n[workload.load]\nusers = 1\n')
+    run_killed(place, "trimtab.workload.engine_workload:EngineWorkload.start:after:1", with_deadman=True)
+    copies = "SELECT datname FROM pg_database WHERE datname LIKE '%\\_run'"
+    ((copy,),) = place.server.query(copies)
+    assert f"  copy of data that runs use: database={copy}: is dropped\n" in place.run("recover", "--show").out
+    assert f"dropped database={copy}, a copy that runs used" in place.run("recover").out
+    assert place.server.query(copies) == []
+    check_invariants(place, before)
+
+
 @pytest.mark.needs("memory-cgroup")
 def test_D5_a_tuner_that_the_kernel_kills_for_its_memory_is_undone(own_place_18: Place) -> None:
     """The load generator runs in the tuner's process, and dies with it."""

@@ -205,6 +205,21 @@ def test_a_copy_never_replaces_somebody_elses_database(clean: Endpoint) -> None:
             act()
 
 
+def test_a_copy_that_the_server_still_makes_is_waited_for_and_dropped(clean: Endpoint) -> None:
+    """For a client that was killed meanwhile."""
+    ensure(clean, WANTED, _quiet)
+    server = server_of(clean)
+    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+        assert server.lock(other, "trimtab_thing_run", wait=False)
+        done = pool.submit(drop_clone, clean, "trimtab_thing_run")
+        server.clone(other, "trimtab_thing", "trimtab_thing_run")
+        assert not done.done()
+        other.__exit__(None, None, None)
+        done.result(timeout=60)
+    with server.connect() as admin:
+        assert not server.exists(admin, "trimtab_thing_run")
+
+
 def test_a_source_that_is_missing_is_said(clean: Endpoint) -> None:
     with pytest.raises(LoadError, match="cannot copy database=nowhere to trimtab_thing_run: .*nowhere"):
         clone(clean, "nowhere", "trimtab_thing_run")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -53,8 +56,20 @@ def tell_news(state_dir: Path) -> None:
 
 
 def state_option(function: F) -> F:
-    """Where journal, history and results live."""
-    return click.option(
+    """Where journal, history and results live; what an error proposes to take back is taken back there, too."""
+
+    @wraps(function)
+    def at_state(*arguments: Any, state_dir: Path, **options: Any) -> Any:
+        try:
+            return function(*arguments, state_dir=state_dir, **options)
+        except TrimtabError as error:
+            if error.hint and "`trimtab r" in error.hint:
+                from trimtab.trial.command_line import text_at
+
+                error.hint = text_at(state_dir, error.hint)
+            raise
+
+    option = click.option(
         "--state",
         "state_dir",
         type=click.Path(path_type=Path, file_okay=False),
@@ -63,7 +78,8 @@ def state_option(function: F) -> F:
         show_default=True,
         callback=_tell_news,
         help="Directory of journal, history and results (environment: TRIMTAB_STATE).",
-    )(function)
+    )
+    return cast(F, option(at_state))
 
 
 def history_option(function: F) -> F:

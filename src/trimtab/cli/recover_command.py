@@ -101,6 +101,8 @@ def _show(state_dir: Path, as_json: bool) -> int:
             click.echo(f"  the last attempt failed: {entry.failure}{restart}")
         for file in entry.files:
             click.echo(f"  file: {file}")
+        for name in entry.copies:
+            click.echo(f"  copy of data that runs use: database={name}: is dropped")
         if entry.note:
             click.echo(f"  not looked at: {entry.note}")
         for knob in entry.knobs:

@@ -18,7 +18,7 @@ from trimtab.host.mount import (
     set_option,
     sets_access_times,
 )
-from trimtab.host.peer import peer_pid
+from trimtab.host.peer import is_this_machine, peer_pid
 from trimtab.host.process import (
     is_ending,
     is_running,
@@ -71,6 +71,7 @@ __all__ = [
     "folder_bytes",
     "is_ending",
     "is_running",
+    "is_this_machine",
     "is_word",
     "kernel_oom_kills",
     "machine_mark",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trimtab.host.process import processes
 
-__all__ = ["peer_pid"]
+__all__ = ["is_this_machine", "peer_pid"]
 
 _CREDENTIALS = struct.Struct("3i")
 
@@ -27,6 +29,27 @@ def peer_pid(connection: socket.socket) -> int | None:
         return None
     inode = _inode_of(_end(connection.getpeername()), _end(connection.getsockname()))
     return _holder(f"socket:[{inode}]") if inode else None
+
+
+def is_this_machine(host: str) -> bool:
+    """Whether a name or an address means this machine: one of its interfaces has it, or it is a socket's. A name that nobody
+    knows says nothing of another machine."""
+    if host in ("", "localhost") or host.startswith("/"):
+        return True
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return True
+    return any(_can_bind(family, address) for family, _, _, _, address in found)
+
+
+def _can_bind(family: int, address: Sequence[Any]) -> bool:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address[0], 0, *address[2:]))
+    except OSError:
+        return False
+    return True
 
 
 def _end(address: tuple[object, ...]) -> tuple[bytes, int]:

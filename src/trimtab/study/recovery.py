@@ -17,6 +17,7 @@ from trimtab.systems.files import file_from_json
 from trimtab.systems.mount_options import MOUNT, commands_for
 from trimtab.systems.table_options import statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
+from trimtab.trial.copies import copies_of
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 from trimtab.trial.undo import as_target_error
 
@@ -77,7 +78,8 @@ class OpenKnob:
 
 @dataclass(frozen=True, slots=True)
 class OpenEntry:
-    """One target of an open entry, for people: `failure` is why its last undo failed, `note` why it could not be asked."""
+    """One target of an open entry, for people: `failure` is why its last undo failed, `note` why it could not be asked, `copies`
+    are databases that runs had there, which are dropped."""
 
     study: str
     purpose: str
@@ -90,6 +92,7 @@ class OpenEntry:
     files: tuple[str, ...]
     knobs: tuple[OpenKnob, ...]
     note: str
+    copies: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,7 @@ def _shown(entry: Entry, snapshot: Snapshot) -> OpenEntry:
         files=tuple(snapshot.files),
         knobs=knobs,
         note=note,
+        copies=copies_of(entry, snapshot.target),
     )
 
 

@@ -156,10 +156,11 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     @cached_property
     def _example(self) -> Bounds:
-        return self._bounds_with(1.0)
+        return self._some_bounds()
 
     def _bounds(self, states: Mapping[str, KnobState] | None = None) -> Bounds:
-        return {**self._example, "memory": float(self.budget_bytes)}
+        cores = self._example["cores"] if self._reach.is_here else float(self.limits.cores)
+        return {**self._example, "memory": float(self.budget_bytes), "cores": cores}
 
     @cached_property
     def _knobs(self) -> dict[tuple[object, ...], Knob]:
@@ -417,7 +418,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return "".join(parts)
 
     def _folders(self) -> Iterator[Path]:
-        yield self._reach.folder
+        yield from [self._reach.folder] if self._reach.is_here else []
 
     def data_bytes(self) -> int | None:
         """Not known."""

@@ -142,15 +142,22 @@ class Catalogued(ABC, Generic[S, R]):
         """The machine that it runs on; "" for this one."""
         return "" if self._reach.is_here else self._reach.endpoint().host
 
-    def _bounds_with(self, connections: float) -> Bounds:
-        """What useful ranges may refer to, where the server takes so many connections."""
+    def _bounds_with(self, connections: float, limits: Limits | None = None) -> Bounds:
+        """What useful ranges may refer to, where the server takes so many connections; `limits` in place of what it may use."""
         folder = self._reach.data_dir
         return {
-            "memory": float(self.budget_bytes),
-            "cores": float(self.limits.cores),
+            "memory": float(self.budget_bytes if limits is None else limits.memory_bytes),
+            "cores": float((limits or self.limits).cores),
             "connections": connections,
             "disk": float(self._reach.host.disk_free_bytes(folder) if folder is not None else _UNKNOWN_DISK_BYTES),
         }
+
+    def _some_bounds(self) -> Bounds:
+        """The same for whoever looks at no system: this machine's where those of its own are not known. A way back needs none."""
+        try:
+            return self._bounds_with(1.0)
+        except TargetError:
+            return self._bounds_with(1.0, read_limits())
 
     def _bounds(self, states: Mapping[str, KnobState]) -> Bounds:
         """What useful ranges and rules may refer to."""

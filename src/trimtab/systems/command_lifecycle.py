@@ -1,4 +1,5 @@
-"""Lifecycles of a program by the user's commands: started and stopped by them, or always there; see `own_lifecycle` too."""
+"""AlwaysThere: a program that nobody starts or stops, and the commands by which it is asked; what runs is in `user_lifecycle` and
+`own_lifecycle`."""
 
 from __future__ import annotations
 
@@ -10,33 +11,27 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trimtab.errors import ApplyError, TargetError
-from trimtab.host import (
-    CommandResult,
-    FileLock,
-    LocalHost,
-    is_ending,
-    is_running,
-    process_started_s,
-)
-from trimtab.records import Endpoint, Fault
-from trimtab.systems.account import Account, cache_root, owner_of
+from trimtab.errors import TargetError
+from trimtab.host import CommandResult, FileLock, LocalHost, is_this_machine, process_started_s
+from trimtab.records import Endpoint
+from trimtab.systems.account import Account, cache_root
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_endpoint, is_cql
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.passwords import URL, Passwords
-from trimtab.systems.pid_file import PidFile, run_of
+from trimtab.systems.pid_file import run_of
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.store_probe import STORES, printed_beside, printed_counters, require_service, store_at
 
-__all__ = ["AlwaysThere", "CommandLifecycle"]
+__all__ = ["AlwaysThere"]
 
 _POLL_S = 0.02
 _POLL_MOST_S = 0.25
@@ -58,7 +53,6 @@ class AlwaysThere:
     data_dir: Path | None = None
     account: Account | None = None
     runs_as: Account | None = None
-    is_here = True
     exit_code: int | None = None
     n_oom_kills = 0
     start_s: float | None = None
@@ -83,6 +77,11 @@ class AlwaysThere:
     def pid(self) -> int | None:
         """Nothing runs."""
         return None
+
+    @cached_property
+    def is_here(self) -> bool:
+        """By its address: there is no process to see."""
+        return is_this_machine(self.endpoint().host)
 
     @property
     def runs(self) -> bool:
@@ -345,98 +344,3 @@ class AlwaysThere:
     def _has_ended(self) -> bool:
         """Whether it is certain that it will not serve any more."""
         return False
-
-
-class CommandLifecycle(AlwaysThere):
-    """One that runs already, or is started by commands; `pid_file` shows its process."""
-
-    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
-        super().__init__(name, settings, paths, words)
-        self._file = PidFile(settings.pid_file or "", settings.process)
-        self._last_pid: int | None = None
-
-    @property
-    def runs(self) -> bool:
-        return True
-
-    @property
-    def no_restart(self) -> str:
-        s = self.settings
-        return "" if s.restart is not None or s.start is not None else super().no_restart
-
-    @property
-    def account(self) -> Account | None:  # type: ignore[override]
-        return owner_of(self._file.path)
-
-    def know(self, run: str) -> None:
-        self._file.know(run)
-
-    @property
-    def pid(self) -> int | None:
-        """The process that the pid file names, when it is this program; one that is ending counts until it has ended."""
-        found = self._file.pid
-        if found is not None and not self._file.stranger(found):
-            self._last_pid = found
-        elif self._last_pid is not None and not is_ending(self._last_pid):
-            self._last_pid = None
-        return self._last_pid
-
-    def open(self) -> None:
-        pid = self._file.pid
-        why = self._file.stranger(pid) if pid is not None else ""
-        if why:
-            raise TargetError(
-                f"pid_file={str(self._file.path)!r} names pid={pid}, which is another process: {why}",
-                hint="give the program's own pid file, and its process name",
-            )
-        super().open()
-
-    def is_up(self) -> bool:
-        pid = self.pid
-        return pid is not None and is_running(pid)
-
-    def was_stopped(self) -> bool:
-        return not self.is_up() and not self._file.path.exists()
-
-    def ensure_up(self) -> None:
-        if not self.is_up():
-            self._again(is_down=True)
-
-    def restart(self) -> None:
-        """Runs `restart`, or `stop` and `start`, and waits until it serves.
-
-        Raises:
-            TargetError: a command fails, or it does not serve in time.
-            ApplyError: it was not restarted.
-        """
-        self._again(is_down=not self.is_up())
-
-    def _again(self, *, is_down: bool) -> None:
-        if self.no_restart:
-            super().restart()
-        before, s = self.instance, self.settings
-        self._log_start = log_bytes(self.log_file)
-        deadline = time.monotonic() + s.restart_timeout_s
-        if s.start is not None and s.stop is not None:
-            if not is_down:
-                self._command("stop", s.stop)
-                self._wait_gone(deadline)
-            self._command("start", s.start)
-        else:
-            self._command("restart", s.restart or "")
-        self._wait_healthy(deadline)
-        if before and self.instance == before:
-            raise ApplyError(
-                f"the restart command ended well, but the program was not restarted: it is still pid={self.pid}",
-                hint="does it restart another one?",
-                fault=Fault.ENVIRONMENT,
-            )
-
-    def _wait_gone(self, deadline: float) -> None:
-        while self.is_up():
-            if time.monotonic() > deadline:
-                raise TargetError(
-                    f"the program is still there after stop={self.settings.stop!r}: pid={self.pid}",
-                    hint="the command must end it",
-                )
-            time.sleep(_POLL_S)

@@ -12,7 +12,7 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.account import Account, server_account
-from trimtab.systems.command_lifecycle import AlwaysThere, CommandLifecycle
+from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.embedded_table import EmbeddedTable
 from trimtab.systems.log import log_bytes
@@ -20,6 +20,7 @@ from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_process import OwnProcess
 from trimtab.systems.private_files import forget_files
 from trimtab.systems.private_place import PrivatePlace
+from trimtab.systems.user_lifecycle import CommandLifecycle
 
 __all__ = ["OwnLifecycle", "PrivateLifecycle", "make_lifecycle"]
 
@@ -40,6 +41,11 @@ class OwnLifecycle(AlwaysThere):
     def _user(self, me: Account) -> Account:
         """Who runs it."""
         return me
+
+    @cached_property
+    def is_here(self) -> bool:
+        """Its process is."""
+        return True
 
     @property
     def runs(self) -> bool:

@@ -69,7 +69,7 @@ class Place(Protocol):
         host: where its files are.
         data_dir: its data directory; None when its files cannot be reached.
         account: the user that it runs as; None when unknown.
-        is_here: whether it runs on this machine: by evidence, not by its address.
+        is_here: whether it runs on this machine: by evidence, and by its address only where there is no process to see.
 
     `no_later_login` tells where the only password stands that another process, such as `trimtab recover` after a power cut, would
     lack ("url", "PGPASSWORD", ...); "" for none. `describe` is for the journal: what finds it again when it is down.

@@ -10,10 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trimtab.errors import ApplyError, NoRestartError, TargetError
+from trimtab.errors import TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running, machine_mark, process_mark
-from trimtab.records import Fault
-from trimtab.systems.account import Account, server_user_of, user_name
+from trimtab.systems.account import Account, server_user_of
+from trimtab.systems.left_alone import failed_alone, left_alone
 from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, argv_of
@@ -259,21 +259,14 @@ class CommandedServer(RunningServer[S, C]):
         self._wait_login(self._patience(deadline))
         if not self._is_another(before):
             text = f"the restart command={command!r} ended well, but the server was not restarted"
-            raise self._left_alone(text, hint="does it restart another server?")
+            raise left_alone(text, hint="does it restart another server?", has_restarted=self._has_restarted)
         self._has_restarted = True
 
     def _failed(self, before: tuple[str, float | None], error: TargetError) -> TargetError:
         """What became of a restart command that failed: where it has left the server alone, no config is to blame."""
         if not self.is_up() or self._is_another(before):
             return error
-        hint = f"run it by hand as user={user_name()}: it has left the server as it was"
-        return self._left_alone(error.message, hint=hint)
-
-    def _left_alone(self, text: str, *, hint: str) -> TargetError:
-        """What a restart command that has left the server as it was is to whoever waits for it."""
-        if self._has_restarted:
-            return ApplyError(text, hint=hint, fault=Fault.ENVIRONMENT)
-        return NoRestartError(text, hint=hint)
+        return failed_alone(error, "server", has_restarted=self._has_restarted)
 
     def _run_command(self) -> CommandResult:
         """Runs the restart command; one that is given up while the server recovers has only failed in part.

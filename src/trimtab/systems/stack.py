@@ -52,6 +52,7 @@ class Stack:
     Attributes:
         tiers: bottom first.
         driven: the tier that the load drives.
+        data: the tier that keeps the data of it.
         follows: tier -> those after whose restart it is restarted, bottom first.
         watch: the resources of all tiers and their machine.
 
@@ -77,7 +78,7 @@ class Stack:
         self._constraints = tuple(constraints)
         self._clients = TierClients(clients or {}, self.name)
         self.driven = self.tier(driven) if driven else self.tiers[-1]
-        self._data = self.tier(data) if data else self.driven
+        self.data = self.tier(data) if data else self.driven
         self.follows = follows_of(self.tiers)
         self.watch = StackWatch(self.tiers, memory)
 
@@ -113,7 +114,7 @@ class Stack:
 
     def permitted(self) -> Stack:
         """The same targets as one sees them who may change their settings, to be looked at only (see `RestrictedTarget`)."""
-        return self._of([tier.permitted() for tier in self.tiers], self.driven.name, self._data.name)
+        return self._of([tier.permitted() for tier in self.tiers], self.driven.name, self.data.name)
 
     def _of(self, tiers: Sequence[Tier], driven: str, data: str) -> Stack:
         return Stack(tiers, memory=self._memory, constraints=self._constraints, driven=driven, data=data,
@@ -198,10 +199,10 @@ class Stack:
         """How the load reaches the tier that it drives, and the tier behind it that keeps its data."""
         with self.driven.asked():
             there = self.driven.target.endpoint()
-        if self._data is self.driven:
+        if self.data is self.driven:
             return there
-        with self._data.asked():
-            return replace(there, data=self._data.target.endpoint())
+        with self.data.asked():
+            return replace(there, data=self.data.target.endpoint())
 
     def where(self) -> Mapping[str, str]:
         """Server, files and restart command of each tier, for people."""

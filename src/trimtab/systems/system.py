@@ -26,6 +26,7 @@ from trimtab.systems.embedded import EmbeddedServer
 from trimtab.systems.evidence import Forensics
 from trimtab.systems.fragment import fragment_text
 from trimtab.systems.gate import check_config
+from trimtab.systems.left_alone import is_left_alone
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Sentry
 from trimtab.systems.reach import ServerReach
@@ -229,12 +230,24 @@ class System(Catalogued[S, R]):
             excerpt = self._reach.log_excerpt(LOG_LINES)
             self._sentry.failed()
             self._take_back(base, self._sentry.own, always)
+            found = self._tried_as_found(error)
             self._sentry.restored()
             self._renew_if_up()
-            if isinstance(error, LockedError | ForeignChangeError | NoRestartError):
+            if isinstance(found, LockedError | ForeignChangeError | NoRestartError):
                 raise
-            raise _apply_error(self._told(error), excerpt) from error
+            raise _apply_error(self._told(found), excerpt) from error
         return replace(applied, own=own)
+
+    def _tried_as_found(self, error: TargetError) -> TargetError:
+        """`error`, once all is as found: a restart command that left the system as it was may have looked at the files first."""
+        if not is_left_alone(error):
+            return error
+        try:
+            self._reach.restart()
+        except TargetError:
+            return error
+        text = f"{error.message}; with the settings as found the same command restarts it"
+        return ApplyError(text, hint=error.hint, fault=Fault.CONFIG)
 
     def _set(self, change: Change) -> Applied:
         """Write, take effect, restart where a value cannot show otherwise, read back.

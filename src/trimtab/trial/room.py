@@ -115,6 +115,7 @@ class TrialRoom:
         self._entry = self._journal.begin(*self._stack.snapshots(), study=self._study, purpose=self._purpose)
         try:
             self._deadman = DeadMan.start(self._entry)
+            self._runs.begin(self._entry, self._workload)
         except TargetError:
             self._entry.close("nothing was changed")
             raise
@@ -125,12 +126,12 @@ class TrialRoom:
     ) -> None:
         try:
             with signals_wait():
-                self.restore()
+                with self._runs.cleaned_up(self._workload):
+                    self.restore()
                 if not self._is_stuck:
                     self._opened.close(self._outcome)
         finally:
             self._guard.stop()
-            self._runs.clean_up(self._workload)
 
     @property
     def _opened(self) -> Entry:

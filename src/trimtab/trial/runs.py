@@ -2,14 +2,16 @@
 
 What is still to be compiled, as after a restart of a Java machine, is compiled under short loads. They change the data of a
 workload that writes, so these are made afresh before the run that counts. Fresh data can be other work: what was compiled for
-rows in memory is thrown away when they come from files again. So short loads follow until one on fresh data needs nothing more.
+rows in memory is thrown away when they come from files again. So short loads follow until one on fresh data needs nothing more;
+the run that counts then begins at the same age of its data as one for which nothing had to be compiled.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ from trimtab.workload import RatedWorkload, ThreadedWorkload, Workload
 if TYPE_CHECKING:
     from trimtab.systems import Stack
     from trimtab.trial.compiling import Compiling
+    from trimtab.trial.entry import Entry
 
 __all__ = ["LoadOrder", "Runs"]
 
@@ -83,9 +86,21 @@ class Runs:
         self._say, self._has_warned = say, False
         self._start_states = StartStates(stack, say)
 
-    def clean_up(self, workload: Workload) -> None:
-        """What they have left on the server goes."""
-        self._start_states.clean_up(workload)
+    def begin(self, entry: Entry, workload: Workload) -> None:
+        """What they leave on the server is noted in `entry`.
+
+        Raises:
+            TargetError: it cannot be noted.
+        """
+        self._start_states.begin(entry, workload)
+
+    @contextmanager
+    def cleaned_up(self, workload: Workload) -> Iterator[None]:
+        """After what is done inside, however it ends, what they have left on the server goes."""
+        try:
+            yield
+        finally:
+            self._start_states.clean_up(workload)
 
     def run(self, workload: Workload, order: LoadOrder, costs: Costs) -> tuple[LoadResult, str]:
         """What a load has shown, and the step under which its warm-up counts; `costs` gets what resets took.
@@ -95,7 +110,7 @@ class Runs:
         """
         self.begun_s = time.monotonic()
         self._reset(workload, costs)
-        first, used = self._compiled(workload, order, costs), self.warmth.plan(order.plan, workload)
+        used, first = self.warmth.plan(order.plan, workload), self._compiled(workload, order, costs)
         if first is not None and first.end is not End.COMPLETE:
             return first, used[1]
         self._listener.step("load")
@@ -158,7 +173,10 @@ class Runs:
             whole, room_s = result if whole is None else _joined(whole, result), room_s - result.warmup_s
             if result.end is not End.COMPLETE or not self._reset(workload, costs):
                 break
-            if not result.is_compiled or (number and compiling.has_done_little(before_s)):
+            if not result.is_compiled:
+                break
+            if number and compiling.has_done_little(before_s):
+                self.warmth.has_compiled(workload)
                 break
             compiling.pause(room_s, self._is_over)  # what the data themselves made it compile says nothing of the load
         return whole

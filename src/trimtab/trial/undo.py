@@ -16,6 +16,7 @@ from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
 from trimtab.trial.command_line import command_at
+from trimtab.trial.copies import drop_copies, told_of_copies
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
@@ -169,7 +170,7 @@ def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
 
 
 def _text(entry: Entry, done: Sequence[Undone]) -> str:
-    text = "; ".join(dict.fromkeys(each.text for each in done))
+    text = "; ".join((*dict.fromkeys(each.text for each in done), *told_of_copies(entry)))
     damage = f"; {entry.n_damaged} damaged lines of its journal were skipped" if entry.n_damaged else ""
     if not any(detail.keys() & {"changes", "own"} for _, detail in entry.steps()):
         return f"{text}; its journal shows no change before the end{damage}"
@@ -179,7 +180,10 @@ def _text(entry: Entry, done: Sequence[Undone]) -> str:
 def _restore(entry: Entry, snapshot: Snapshot, holder: str | None) -> Undone:
     own = entry.own(snapshot.target)
     with _attached(entry, snapshot, holder) as target:
-        return _take_back(target, entry, snapshot, own)
+        done = _take_back(target, entry, snapshot, own)
+        if holder is not None:  # a tuner that is only stopped still uses them
+            drop_copies(entry, snapshot.target, target)
+        return done
 
 
 @contextmanager

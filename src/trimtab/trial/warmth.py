@@ -60,12 +60,16 @@ class Warmth:
         """The data were made afresh: no cache holds them."""
         self._warm_for = None
 
+    def has_compiled(self, load: Workload) -> None:
+        """All code of a load is compiled."""
+        self._compiled |= {(tier.name, load.context.workload) for tier, _ in self._compiling}
+
     def ran(self, load: Workload, seconds: float, *, is_compiled: bool = True) -> None:
         """So many seconds of a load have passed; whether all of its code is compiled."""
         workload = load.context.workload
         self._warm_for = workload if is_compiled else None
         if is_compiled:
-            self._compiled |= {(tier.name, workload) for tier, _ in self._compiling}
+            self.has_compiled(load)
         for tier, _ in self._slow:
             key = tier.name, workload
             self._loaded_s[key] = self._loaded_s.get(key, 0.0) + seconds

@@ -2,6 +2,7 @@
 
 from trimtab.workload.base import (
     ArrivingWorkload,
+    CopyingWorkload,
     CountingWorkload,
     DeployedWorkload,
     Deployment,
@@ -23,6 +24,7 @@ from trimtab.workload.load_model import LoadModel
 
 __all__ = [
     "ArrivingWorkload",
+    "CopyingWorkload",
     "CountingWorkload",
     "CycledWorkload",
     "DeployedWorkload",

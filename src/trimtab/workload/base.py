@@ -10,6 +10,7 @@ from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 
 __all__ = [
+    "CopyingWorkload",
     "CountingWorkload",
     "DeployedWorkload",
     "Deployment",
@@ -140,7 +141,7 @@ class Workload(Protocol):
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
     `RatedWorkload`, `ThreadedWorkload`, `ArrivingWorkload`, `PausingWorkload`, `RemarkingWorkload`, `DeployedWorkload`,
-    `CountingWorkload`.
+    `CountingWorkload`, `CopyingWorkload`.
     """
 
     kind: str
@@ -188,6 +189,15 @@ class ResettableWorkload(Workload, Protocol):
         Raises:
             LoadError: it cannot be done; the message says why.
         """
+
+
+@runtime_checkable
+class CopyingWorkload(ResettableWorkload, Protocol):
+    """A workload whose runs may have a copy of the data, which `reset` makes and `clean_up` drops."""
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """Names of the databases of such copies, with these settings; written down before the first is made."""
 
 
 @runtime_checkable

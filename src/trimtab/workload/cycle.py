@@ -24,6 +24,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
     ArrivingWorkload,
+    CopyingWorkload,
     LoadRun,
     PausingWorkload,
     Preparation,
@@ -79,6 +80,11 @@ class _Under:
         """See `PausingWorkload`."""
         inner = self.inner.at_full_speed() if isinstance(self.inner, PausingWorkload) else self.inner
         return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """See `CopyingWorkload`."""
+        return self.inner.copies if isinstance(self.inner, CopyingWorkload) else ()
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """The start state, once for all contexts that share it.

@@ -204,6 +204,7 @@ def clone(endpoint: Endpoint, source: str, copy: str, report: Callable[[str], No
     started = time.monotonic()
     store = store_of(endpoint)
     with store.connect() as admin:
+        store.await_lock(admin, copy, report)
         _drop(store, admin, copy)
         try:
             store.clone(admin, source, copy)
@@ -228,20 +229,22 @@ def _not_copied(error: ServerError, source: str, copy: str) -> LoadError:
     )
 
 
-def drop_clone(endpoint: Endpoint, copy: str) -> None:
-    """Drops a copy made by `clone`; nothing happens when there is none.
+def drop_clone(endpoint: Endpoint, copy: str) -> bool:
+    """Drops a copy made by `clone`, and says whether there was one. One that a server goes on to make for a client which is
+    gone is waited for.
 
     Raises:
         LoadError: a database of that name was not made by `clone`, or cannot be dropped.
     """
     store = store_of(endpoint)
     with store.connect() as admin:
-        _drop(store, admin, copy)
+        store.await_lock(admin, copy, lambda line: None)
+        return _drop(store, admin, copy)
 
 
-def _drop(store: Store, admin: Session, copy: str) -> None:
+def _drop(store: Store, admin: Session, copy: str) -> bool:
     if not store.exists(admin, copy):
-        return
+        return False
     if not store.is_clone(admin, copy):
         raise LoadError(
             f"database={copy} exists and was not made by Trimtab", hint="rename or drop it: runs need that name"
@@ -252,3 +255,4 @@ def _drop(store: Store, admin: Session, copy: str) -> None:
         raise LoadError(
             f"cannot drop database={copy}: {error.message}", hint=f"drop it by hand as {store.endpoint.user}"
         ) from error
+    return True

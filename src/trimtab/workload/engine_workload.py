@@ -96,6 +96,11 @@ class EngineWorkload(ABC):
         """See `ArrivingWorkload`."""
         return float(self.settings.load.start_s)
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """See `CopyingWorkload`."""
+        return self.database.copies
+
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """A fresh copy of the data for runs that write; None when runs use the data itself."""
         return self.database.reset(endpoint, report)

@@ -53,6 +53,11 @@ class RunDatabase:
             return self.fixed
         return self.data[: 63 - len(_SUFFIX)] + _SUFFIX if self.is_copied else self.data
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The databases that `reset` makes and `drop` removes."""
+        return (self.name,) if self.is_copied else ()
+
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """A fresh copy for the next run; None when runs use the data itself.
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,12 +16,13 @@ from typing import cast
 import pytest
 
 from tests.systems.program.conftest import CATALOG, CONF, PROGRAM, conf, made
-from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
+from trimtab.errors import ApplyError, ForeignChangeError, NoRestartError, TargetError, UsageError
+from trimtab.records import Fault
 from trimtab.space import Config
 from trimtab.systems import Stack, Tier, command_lifecycle, own_lifecycle
-from trimtab.systems.command_lifecycle import CommandLifecycle
 from trimtab.systems.program import ProgramTarget
 from trimtab.systems.progress import LogProgress
+from trimtab.systems.user_lifecycle import CommandLifecycle
 
 
 def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, running: ProgramTarget) -> None:
@@ -151,11 +153,70 @@ def test_a_restart_command_that_restarts_nothing_is_told(folder: Path) -> None:
         (folder / "pid").write_text(f"{child.pid}\n")
         target = made(folder, pid_file="pid", restart="true", process="sleep")
         target.open()
-        with pytest.raises(ApplyError, match="was not restarted: it is still pid="):
+        with pytest.raises(NoRestartError, match="was not restarted: it is still pid="):
             target._reach.restart()
     finally:
         child.kill()
         child.wait()
+
+
+@pytest.fixture
+def commanded(folder: Path) -> Iterator[Callable[[str], ProgramTarget]]:
+    """A program that runs already; its restart command goes through a script, which looks first whether it may."""
+    start = f"({sys.executable} {folder}/program.py {folder} >/dev/null 2>&1 &)"
+    script = folder / "again"
+
+    def target(may: str) -> ProgramTarget:
+        gone, there = (f"while {no}test -e {folder}/seen; do sleep 0.02; done" for no in ("", "! "))
+        script.write_text(
+            f"#!/bin/sh\n{may} || {{ echo refused; exit 5; }}\nkill $(cat {folder}/pid)\n{gone}\n{start}\n{there}\n"
+        )
+        script.chmod(0o755)
+        made_ = made(folder, pid_file="pid", restart=str(script), health=f"test -f {folder}/seen", restart_timeout_s=10)
+        made_.open()
+        return made_
+
+    subprocess.run(
+        ["/bin/sh", "-c", f"{start}; while ! test -s {folder}/pid; do sleep 0.02; done"], check=True, timeout=60
+    )
+    yield target
+    os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_restart_command_that_never_works_blames_no_config(
+    folder: Path, commanded: Callable[[str], ProgramTarget]
+) -> None:
+    target, before = commanded("false"), conf(folder)
+    pid = target._reach.pid
+    with pytest.raises(NoRestartError, match="failed with exit_code=5") as caught:
+        target.apply(Config({"threads": 2}))
+    assert str(caught.value.hint).endswith("it has left the program as it was")
+    assert (conf(folder), target._reach.pid) == (before, pid)
+    assert not target.disturbances()
+
+
+def test_a_restart_command_that_refuses_a_config_blames_it(
+    folder: Path, commanded: Callable[[str], ProgramTarget]
+) -> None:
+    """It works with the settings as found."""
+    target, before = commanded(f"! grep -q 'threads = 2' {folder}/squeeze.conf"), conf(folder)
+    with pytest.raises(ApplyError, match="exit_code=5: refused; with the settings as found .* restarts it") as caught:
+        target.apply(Config({"threads": 2}))
+    assert caught.value.fault == Fault.CONFIG
+    assert conf(folder) == before
+    assert target.apply(Config({"threads": 3})).restarted
+    assert (folder / "seen").read_text() == "3"
+
+
+def test_a_restart_command_that_works_no_more_is_not_the_configs_fault(
+    folder: Path, commanded: Callable[[str], ProgramTarget]
+) -> None:
+    target = commanded(f"! test -e {folder}/refused")
+    assert target.apply(Config({"threads": 3})).restarted
+    (folder / "refused").touch()
+    with pytest.raises(ApplyError, match="failed with exit_code=5") as caught:
+        target._reach.restart()
+    assert caught.value.fault == Fault.ENVIRONMENT
 
 
 def test_a_start_command_that_fails_is_told(folder: Path) -> None:
@@ -279,6 +340,20 @@ def test_files_that_were_written_just_before_the_start_were_read(tmp_path: Path)
     assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=child.pid)), [file])
     os.utime(file, (time.time() + 5, time.time() + 5))
     assert not CommandLifecycle.began_after(cast(CommandLifecycle, SimpleNamespace(pid=os.getpid())), [file])
+
+
+def test_a_program_without_a_process_is_where_its_address_is(folder: Path) -> None:
+    near, far = (made(folder, url=f"http://{host}:80/") for host in ("127.0.0.1", "192.0.2.1"))
+    assert near.machine().cores >= 1
+    assert near.vitals().available_bytes
+    with pytest.raises(
+        TargetError, match="the server at host=192.0.2.1 does not show as a process of this machine: its cores are"
+    ):
+        far.machine()
+    known = made(folder, url="http://192.0.2.1/", cores=7)
+    assert (known.machine().cores, known.machine().hostname) == (7, "192.0.2.1")
+    assert known.vitals().available_bytes is None, "this machine's says nothing of another"
+    assert made(folder).machine().cores >= 1, "without an address there is nothing to say otherwise"
 
 
 def test_without_a_memory_budget_the_machines_is_watched(folder: Path) -> None:

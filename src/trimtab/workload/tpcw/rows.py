@@ -16,6 +16,8 @@ _MADE = np.datetime64("2026-01-01")
 """When the data is made; the application's clock begins there (`Site.java`)."""
 _CHUNK = 1000
 _TAX = 0.0825
+_CART_LINES = 3
+"""At most, of a cart that was left behind."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,16 @@ class Rows:
     def n_lines(self) -> int:
         """Of all orders."""
         return sum(int(self._lines_of(part, n).sum()) for part, _, n in self._parts(self.orders))
+
+    @property
+    def carts(self) -> int:
+        """One for two customers. Without any the server would plan every statement on carts for empty tables."""
+        return self.customers // 2
+
+    @property
+    def n_cart_lines(self) -> int:
+        """Of all carts."""
+        return sum(int(self._lines_of_carts(part, n).sum()) for part, _, n in self._parts(self.carts))
 
     def _parts(self, n_all: int) -> Iterator[tuple[int, int, int]]:
         """Number, first id and size of each chunk."""
@@ -203,9 +215,23 @@ class Rows:
                 for i, kind, digits, name, sum_, country in rows
             )
 
-    def no_rows(self) -> Iterator[bytes]:
-        """Of a table that only runs fill."""
-        return iter(())
+    def cart_rows(self) -> Iterator[bytes]:
+        """Those that visitors of the last days have left behind."""
+        for number, first, n in self._parts(self.carts):
+            when = _days(self._random(9, number), "2025-12-01", "2026-01-01", n)
+            yield _joined(f"{i}|{day} 00:00:00" for i, day in zip(range(first, first + n), when, strict=True))
+
+    def _lines_of_carts(self, part: int, n: int) -> np.ndarray:
+        """Of each cart in a chunk."""
+        return self._random(10, part).integers(1, _CART_LINES, size=n, endpoint=True)
+
+    def cart_line_rows(self) -> Iterator[bytes]:
+        """One to three of a cart, of books that differ."""
+        step = self.items // _CART_LINES
+        for number, first, n in self._parts(self.carts):
+            book = self._random(11, number).integers(1, step, size=n, endpoint=True).tolist()
+            lines = zip(range(first, first + n), book, self._lines_of_carts(number, n).tolist(), strict=True)
+            yield _joined(f"{cart}|{i + turn * step}|1" for cart, i, n_lines in lines for turn in range(n_lines))
 
 
 def _days(random: np.random.Generator, low: str, high: str, n: int) -> list[str]:

@@ -15,7 +15,7 @@ __all__ = ["DATA_KEYS", "TpcwData", "read_data"]
 DATA_KEYS = ("customers", "items", "data_seed", "numbering", "best_sellers")
 """Keys of [workload]."""
 
-_VERSION = 1
+_VERSION = 2
 _ITEMS = (1000, 10_000, 100_000, 1_000_000, 10_000_000)
 _SEARCH_SKEW = dict(zip(_ITEMS, (63, 511, 4095, 32_767, 524_287), strict=True))
 _FEWEST, _LEAST_SKEW, _FIRST = 100, 1023, 10_000

@@ -66,10 +66,10 @@ def tables(data: TpcwData) -> tuple[AppTable, ...]:
         AppTable(name="order_line", columns=_LINE, key=("ol_id", "ol_o_id"), n_rows=rows.n_lines, rows=rows.line_rows,
                  indexes=("ol_i_id", "ol_o_id")),
         AppTable(name="cc_xacts", columns=_PAYMENT, key=("cx_o_id",), n_rows=rows.orders, rows=rows.payment_rows),
-        AppTable(name="shopping_cart", columns="sc_id int {auto}, sc_time timestamp(3) NULL", key=("sc_id",), n_rows=0,
-                 rows=rows.no_rows),
+        AppTable(name="shopping_cart", columns="sc_id int {auto}, sc_time timestamp(3) NULL", key=("sc_id",), n_rows=rows.carts,
+                 rows=rows.cart_rows),
         AppTable(name="shopping_cart_line", columns="scl_sc_id int, scl_i_id int, scl_qty int", key=("scl_sc_id", "scl_i_id"),
-                 n_rows=0, rows=rows.no_rows, indexes=("scl_i_id",)),
+                 n_rows=rows.n_cart_lines, rows=rows.cart_line_rows, indexes=("scl_i_id",)),
     )  # fmt: skip
 
 

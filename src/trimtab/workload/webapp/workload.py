@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -139,9 +140,19 @@ class AppWorkload(ABC):
                 hint='add a target of kind "postgresql" or "mariadb", or name one: [workload] data = "db"',
             )
         done = ensure(endpoint, self.dataset, report)
-        self.reset(endpoint, report)
-        self.load.try_pages(endpoint)
+        try:
+            self.reset(endpoint, report)
+            self.load.try_pages(endpoint)
+        except BaseException:
+            with suppress(LoadError):  # what went wrong first is told
+                self.clean_up(endpoint)
+            raise
         return replace(done, duration_s=time.monotonic() - started)
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """See `CopyingWorkload`."""
+        return self.runs.copies
 
     def reset(self, endpoint: Endpoint, report: Callable[[str], None]) -> StartState | None:
         """A fresh copy of the data under the application's name; the application forgets its connections to the last one.

@@ -1,0 +1,27 @@
+"""A restart command that has left the system as it was: no config is to blame, unless the command works without it."""
+
+from __future__ import annotations
+
+from trimtab.errors import ApplyError, NoRestartError, TargetError
+from trimtab.records import Fault
+from trimtab.systems.account import user_name
+
+__all__ = ["failed_alone", "is_left_alone", "left_alone"]
+
+
+def left_alone(text: str, *, hint: str, has_restarted: bool) -> TargetError:
+    """What it is to whoever waits for the restart; `has_restarted`: whether the command has ever worked."""
+    if has_restarted:
+        return ApplyError(text, hint=hint, fault=Fault.ENVIRONMENT)
+    return NoRestartError(text, hint=hint)
+
+
+def failed_alone(error: TargetError, noun: str, *, has_restarted: bool) -> TargetError:
+    """The same of a command that failed; `noun` is what messages call the system."""
+    hint = f"run it by hand as user={user_name()}: it has left the {noun} as it was"
+    return left_alone(error.message, hint=hint, has_restarted=has_restarted)
+
+
+def is_left_alone(error: TargetError) -> bool:
+    """Whether an error of a restart is one of these."""
+    return isinstance(error, NoRestartError) or (isinstance(error, ApplyError) and error.fault == Fault.ENVIRONMENT)

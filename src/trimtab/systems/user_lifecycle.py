@@ -1,0 +1,131 @@
+"""CommandLifecycle: a program that the user's own commands start and stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from trimtab.errors import TargetError
+from trimtab.host import is_ending, is_running
+from trimtab.systems.account import Account, owner_of
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.left_alone import failed_alone, left_alone
+from trimtab.systems.log import log_bytes
+from trimtab.systems.overlay import LogWords
+from trimtab.systems.pid_file import PidFile
+
+__all__ = ["CommandLifecycle"]
+
+_POLL_S = 0.02
+
+
+class CommandLifecycle(AlwaysThere):
+    """One that runs already, or is started by commands; `pid_file` shows its process."""
+
+    def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
+        super().__init__(name, settings, paths, words)
+        self._file = PidFile(settings.pid_file or "", settings.process)
+        self._last_pid: int | None = None
+        self._has_restarted = False
+
+    @cached_property
+    def is_here(self) -> bool:
+        """Its process is."""
+        return True
+
+    @property
+    def runs(self) -> bool:
+        return True
+
+    @property
+    def no_restart(self) -> str:
+        s = self.settings
+        return "" if s.restart is not None or s.start is not None else super().no_restart
+
+    @property
+    def account(self) -> Account | None:  # type: ignore[override]
+        return owner_of(self._file.path)
+
+    def know(self, run: str) -> None:
+        self._file.know(run)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that the pid file names, when it is this program; one that is ending counts until it has ended."""
+        found = self._file.pid
+        if found is not None and not self._file.stranger(found):
+            self._last_pid = found
+        elif self._last_pid is not None and not is_ending(self._last_pid):
+            self._last_pid = None
+        return self._last_pid
+
+    def open(self) -> None:
+        pid = self._file.pid
+        why = self._file.stranger(pid) if pid is not None else ""
+        if why:
+            raise TargetError(
+                f"pid_file={str(self._file.path)!r} names pid={pid}, which is another process: {why}",
+                hint="give the program's own pid file, and its process name",
+            )
+        super().open()
+
+    def is_up(self) -> bool:
+        pid = self.pid
+        return pid is not None and is_running(pid)
+
+    def was_stopped(self) -> bool:
+        return not self.is_up() and not self._file.path.exists()
+
+    def ensure_up(self) -> None:
+        if not self.is_up():
+            self._again(is_down=True)
+
+    def restart(self) -> None:
+        """Runs `restart`, or `stop` and `start`, and waits until it serves.
+
+        Raises:
+            TargetError: a command fails, or it does not serve in time.
+            ApplyError: the command has left it as it was; the fault is the environment's.
+            NoRestartError: the same, and it has never restarted it.
+        """
+        self._again(is_down=not self.is_up())
+
+    def _again(self, *, is_down: bool) -> None:
+        if self.no_restart:
+            super().restart()
+        before = self.instance
+        self._log_start = log_bytes(self.log_file)
+        deadline = time.monotonic() + self.settings.restart_timeout_s
+        try:
+            self._commanded(deadline, is_down=is_down)
+        except TargetError as error:
+            if before and self.instance == before:
+                raise failed_alone(error, "program", has_restarted=self._has_restarted) from error
+            raise
+        self._wait_healthy(deadline)
+        if before and self.instance == before:
+            text = f"the restart command ended well, but the program was not restarted: it is still pid={self.pid}"
+            raise left_alone(text, hint="does it restart another one?", has_restarted=self._has_restarted)
+        self._has_restarted = True
+
+    def _commanded(self, deadline: float, *, is_down: bool) -> None:
+        s = self.settings
+        if s.start is not None and s.stop is not None:
+            if not is_down:
+                self._command("stop", s.stop)
+                self._wait_gone(deadline)
+            self._command("start", s.start)
+        else:
+            self._command("restart", s.restart or "")
+
+    def _wait_gone(self, deadline: float) -> None:
+        while self.is_up():
+            if time.monotonic() > deadline:
+                raise TargetError(
+                    f"the program is still there after stop={self.settings.stop!r}: pid={self.pid}",
+                    hint="the command must end it",
+                )
+            time.sleep(_POLL_S)

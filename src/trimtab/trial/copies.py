@@ -1,0 +1,76 @@
+"""Copies of data that runs have on a server: written down before they are made, so that those of a Trimtab that died go, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from trimtab.errors import TrimtabError
+
+if TYPE_CHECKING:
+    from trimtab.systems import Target
+    from trimtab.trial.entry import Entry
+
+__all__ = ["copies_of", "drop_copies", "note_copies", "note_dropped", "told_of_copies"]
+
+_COPY, _CLEANED, _DROPPED, _LEFT = "copy", "copies cleaned up", "copies dropped", "copies left"
+"""Steps about a target: databases with copies may be there; they are not; they were dropped by whoever undid the entry; they
+could not be dropped."""
+
+
+def note_copies(entry: Entry, target: str, names: Sequence[str]) -> None:
+    """Databases of these names, copies of data, may be on the server of `target` from now on.
+
+    Raises:
+        TargetError: it cannot be written down; do not make them then.
+    """
+    entry.note(_COPY, {"target": target, "databases": list(names)})
+
+
+def note_dropped(entry: Entry, target: str) -> None:
+    """The tuner has dropped all of them."""
+    entry.note_if_possible(_CLEANED, {"target": target, "databases": list(copies_of(entry, target))})
+
+
+def copies_of(entry: Entry, target: str) -> tuple[str, ...]:
+    """The names of those that may be on the server of `target`."""
+    found: dict[str, None] = {}
+    for step, detail in entry.steps():
+        if step in (_COPY, _CLEANED, _DROPPED) and detail.get("target") == target:
+            for name in map(str, detail["databases"]):
+                found.pop(name, None)
+                if step == _COPY:
+                    found[name] = None
+    return tuple(found)
+
+
+def drop_copies(entry: Entry, name: str, target: Target) -> None:
+    """Drops those on the server of the target called `name`, and notes what became of it: no copy keeps an entry open."""
+    names = copies_of(entry, name)
+    if not names:
+        return
+    # Not at the top: `recover` loads what workloads need only where it has to.
+    from trimtab.workload.database import drop_clone
+
+    for each in names:
+        detail = {"target": name, "databases": [each]}
+        try:
+            was_there = drop_clone(target.endpoint(), each)
+        except (TrimtabError, OSError) as error:
+            why = error.message if isinstance(error, TrimtabError) else str(error)
+            entry.note_if_possible(_LEFT, {**detail, "error": why})
+        else:
+            entry.note_if_possible(_DROPPED if was_there else _CLEANED, detail)
+
+
+def told_of_copies(entry: Entry) -> Iterator[str]:
+    """What became of those that the tuner has left, for people."""
+    told: dict[str, str] = {}
+    for step, detail in entry.steps():
+        for name in map(str, detail["databases"] if step in (_DROPPED, _LEFT) else ()):
+            told[name] = f"dropped database={name}, a copy that runs used"
+            if step == _LEFT:
+                told[name] = (
+                    f"database={name}, a copy that runs used, is still there and yours to drop: {detail['error']}"
+                )
+    yield from told.values()
