@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+import psycopg
 import pytest
 
 from tests.history.samples import CONTEXT, MACHINE, make_trial, study_values
 from trimtab.errors import HistoryError
-from trimtab.history import Event, History, StudyRecord, read_verdict, verdict_to_json
+from trimtab.history import Event, History, StudyCopy, StudyRecord, read_verdict, verdict_to_json
 from trimtab.records import GainInterval, KnobWorth, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
@@ -183,3 +187,59 @@ def test_a_verdict_has_every_key_or_none() -> None:
     assert values["worth"]["jit"]["alone"] is None
     assert read_verdict(values) == found
     assert read_verdict({"result": "no_improvement"}) == Verdict(result="no_improvement")
+
+
+def test_one_process_at_a_time_holds_a_study(url: str, history: History, study: StudyRecord) -> None:
+    other_study = history.create_study(**study_values())
+    with History.open(url) as other:
+        assert history.hold(study.id)
+        assert history.hold(study.id), "who has it may ask again"
+        assert not other.hold(study.id)
+        assert other.hold(other_study.id)
+        assert not history.hold(other_study.id)
+        history.let_go(study.id)
+        history.let_go(study.id)
+        assert other.hold(study.id)
+    assert history.hold(study.id)
+    assert history.hold(other_study.id)
+
+
+def test_a_process_that_was_killed_holds_nothing(url: str, history: History, study: StudyRecord) -> None:
+    code = (
+        "import os, sys\nfrom trimtab.history import History\n"
+        f"assert History.open(sys.argv[1]).hold({study.id})\nprint('held', flush=True)\nsys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        assert not history.hold(study.id)
+        process.kill()
+        process.wait()
+    until = time.monotonic() + 60
+    while not history.hold(study.id):
+        assert time.monotonic() < until
+
+
+@pytest.mark.service
+def test_studies_are_held_again_after_the_connection_was_lost(database: str) -> None:
+    with History.open(database) as history, History.open(database) as other:
+        first, second = (history.create_study(**study_values()).id for _ in range(2))
+        assert history.hold(first)
+        with psycopg.connect(database, autocommit=True) as admin:
+            admin.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() "
+                "and datname = current_database()"
+            )
+        assert history.hold(second)
+        assert not other.hold(first)
+
+
+def test_the_newest_events_and_own_studies(history: History, study: StudyRecord) -> None:
+    history.add_many([], [(study.id, Event("asked", str(n), float(n))) for n in range(5)])
+    assert [event.text for event in history.events(study.id, newest=2)] == ["3", "4"]
+    assert [event.text for event in history.events(study.id)] == list("01234")
+    second = history.create_study(**study_values(created_at=1.0))
+    history.add_copies([StudyCopy(replace(study, origin="elsewhere"), [])])
+    assert [each.id for each in history.own_studies(study.name)] == [second.id, study.id]

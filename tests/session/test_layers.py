@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,8 +13,11 @@ import pytest
 from tests.session.conftest import measured, seconds, spec
 from trimtab import plugins
 from trimtab.errors import InternalError
+from trimtab.measure import Interval
 from trimtab.records import Role, Status
-from trimtab.session import Answer, Layer, Point, Report, Result, Sessions
+from trimtab.session import Answer, Layer, Point, Report, Result, Session, Sessions
+from trimtab.session.layer import AGAIN, Again
+from trimtab.session.layers.cache import CacheLayer
 from trimtab.session.point import Failure
 from trimtab.space import Config
 
@@ -140,3 +144,89 @@ def test_a_session_whose_every_point_is_rejected_does_not_hold_the_server(opened
     found = session.fetch(client)
     assert found.state in ("wait", "point")
     assert isinstance(session.best()[0], Config)
+
+
+REPEAT_TWICE = {"kind": "repeat", "options": {"times": 2, "by": "mean"}}
+
+
+class _Doubling(Layer):
+    NAME: ClassVar[str] = "doubling"
+
+    def incoming(self, point: Point, result: Result) -> Result:
+        twice = {name: replace(seen, estimate=2 * seen.estimate) for name, seen in result.figures.items()}
+        return replace(result, figures=twice)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [{"kind": "cache"}, {"kind": "repeat", "options": {"times": 3, "by": "mean"}}],
+        [{"kind": "cache"}, REPEAT_TWICE, {"kind": "doubling"}],
+        [{"kind": "cache"}, {"kind": "constraint", "options": {"holds": "x <= 10"}}, {"kind": "doubling"}],
+    ],
+)
+def test_after_a_restart_layers_know_what_they_knew(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, layers: list[dict[str, Any]]
+) -> None:
+    found = {"doubling": _Doubling}
+    monkeypatch.setattr(plugins, "load", lambda group, name, load=plugins.load: found.get(name) or load(group, name))
+    wanted = spec(layers=layers, budget="30 trials")
+    session, _ = opened().begin(wanted)
+    client, n = session.join("a").id, 0
+    for n in range(14):
+        point = session.fetch(client)
+        session.report(client, point.ticket, Report(value=1.0 + n * n))
+
+    def known(session: Session) -> dict[Config, list[float]]:
+        (cache,) = (layer for layer in session._repeats._layers._layers if isinstance(layer, CacheLayer))
+        return {config: [each.estimate for each in result.figures.values()] for config, result in cache._known.items()}
+
+    before = known(session)
+    assert before
+    again, _ = opened().begin(wanted)
+    assert known(again) == before
+    assert [(trial.number, trial.config, trial.loss) for trial in again.trials] == [
+        (trial.number, trial.config, trial.loss) for trial in session.trials
+    ]
+    other = again.join("b").id
+    assert measured(again, other, 5) == 5
+
+
+class _Knowing(Layer):
+    """Answers what is measured in the search by itself."""
+
+    NAME: ClassVar[str] = "knowing"
+
+    def outgoing(self, point: Point) -> Answer | None:
+        value = seconds(point.config)
+        figures = {"cost": Interval(value, value, value)}
+        return Answer(Result(figures=figures)) if point.role is Role.SEARCH else None
+
+
+class _Endless(Layer):
+    NAME: ClassVar[str] = "endless"
+
+    def incoming(self, point: Point, result: Result) -> Result | Again:
+        return AGAIN if point.role is Role.SEARCH else result
+
+
+def test_a_layer_that_wants_several_runs_is_given_an_answer_as_often(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"knowing": _Knowing, "endless": _Endless}
+    monkeypatch.setattr(plugins, "load", lambda group, name, load=plugins.load: found.get(name) or load(group, name))
+    sessions = opened()
+    wanted = spec(layers=[{"kind": "repeat", "options": {"times": 3}}, {"kind": "knowing"}])
+    session, _ = sessions.begin(wanted)
+    measured(session, session.join("a").id, 10)  # three runs of each point of the baseline, and the first of the proof
+    searched = [trial for trial in session.trials if trial.role is Role.SEARCH]
+    assert len(searched) > 5
+    for trial in searched:
+        assert trial.measurement is not None
+        assert trial.measurement.figure is not None
+        assert trial.measurement.figure.estimate == seconds(trial.config)
+    again, _ = opened().begin(wanted)
+    assert [trial.config for trial in again.trials] == [trial.config for trial in session.trials]
+    other, _ = opened().begin(spec(name="t", layers=[{"kind": "endless"}, {"kind": "knowing"}]))
+    with pytest.raises(InternalError, match="a layer asks without end for a point that no client has measured"):
+        measured(other, other.join("a").id, 10)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
 from trimtab.errors import LockedError, SpaceError, UsageError
-from trimtab.history import Event
+from trimtab.history import Event, History
 from trimtab.records import Role, Status, Trial
 from trimtab.session import Report, Session, Sessions
 from trimtab.session.point import Failure
@@ -443,3 +446,109 @@ def test_a_prior_is_tried_first(opened: Opened) -> None:
     session, _ = opened().begin(spec(prior=prior))
     measured(session, session.join("a").id, 4)
     assert dict(session.trials[3].config) == {"x": 13, "mode": "fast"}
+
+
+def test_a_run_of_the_baseline_that_somebody_has_spoilt_is_made_again(opened: Opened) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("a").id
+    spoilt = Report(failed=Failure(status="infrastructure", reason="skipped"))
+    first = session.fetch(client)
+    assert session.report(client, first.ticket, spoilt) == "again"
+    session, _ = opened().begin(spec())
+    client = session.join("a").id
+    second = session.fetch(client)
+    assert second.point is not None
+    assert second.point.run == 2
+    assert first.point is not None
+    assert second.point.config == first.point.config
+    measured(session, client)
+    assert session.status == "proven"
+    other, _ = opened().begin(spec(name="t"))
+    client, said = other.join("a").id, []
+    while (found := other.fetch(client)).point is not None:
+        said.append(other.report(client, found.ticket, spoilt))
+    assert said == ["again"] * 5 + ["told"]
+    assert "the baseline itself cannot be measured: infrastructure: skipped\nhint: make the program run" in other.error
+
+
+KILLED_BETWEEN = {
+    "between a trial and its event": """delete from trimtab_event where id = (select max(id) from trimtab_event
+                                        where body like '%"told"%')""",
+    "after a commit that was made twice": """insert into trimtab_event (study_id, at, body) select study_id, at, body
+                                             from trimtab_event where body like '%"3"%' order by id""",
+}
+
+
+@pytest.mark.parametrize("how", KILLED_BETWEEN)
+def test_a_session_goes_on_from_what_an_earlier_version_has_left(opened: Opened, tmp_path: Path, how: str) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("a").id
+    measured(session, client, 5)
+    sessions.keeper.wait()
+    sessions.close()
+    with sqlite3.connect(tmp_path / "history.db") as database:
+        assert database.execute(KILLED_BETWEEN[how]).rowcount in (1, 2)
+    for n in (5, 7):  # what was put right stays so
+        sessions = opened()
+        session, _ = sessions.begin(spec())
+        assert len(session.trials) == n
+        assert measured(session, session.join("a").id, 2) == 2
+        sessions.keeper.wait()
+    measured(session, session.join("a").id)
+    assert session.state == "ended"
+
+
+def test_two_servers_on_one_history(opened: Opened, tmp_path: Path, clock: Clock) -> None:
+    one = opened()
+    session, _ = one.begin(spec())
+    client = session.join("a").id
+    measured(session, client, 2)
+    one.keeper.wait()
+    events = one.history.events(session.study_id)
+    with History.open(tmp_path / "history.db") as history:
+        two = Sessions(history, tmp_path / "other", clock=clock)
+        for ask in (lambda: two.begin(spec()), lambda: two.stop_stuck("s"), lambda: two.restart("s")):
+            with pytest.raises(ConflictError, match="session='s' is served by another process"):
+                ask()
+        two.keeper.wait()
+        assert history.events(session.study_id) == events
+        assert [each.status for each in two.summaries()] == ["running"]
+        one.close()
+        again, is_new = two.begin(spec())
+        assert (is_new, len(again.trials)) == (False, 2)
+        again.stop()
+        two.keeper.wait()
+        two.close()
+    assert opened().begin(spec())[0].state == "ended"
+
+
+def test_others_go_on_while_a_session_is_loaded(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    sessions = opened()
+    for name in ("slow", "other"):
+        sessions.begin(spec(name=name))
+    sessions = opened()
+    begun, go = threading.Event(), threading.Event()
+    replay = Session.restored
+
+    def restored(self: Session, trials: dict[int, Trial]) -> None:
+        if self.spec.name == "slow":
+            begun.set()
+            assert go.wait(60)
+        replay(self, trials)
+
+    monkeypatch.setattr(Session, "restored", restored)
+    seen: list[Session] = []
+    threads = [threading.Thread(target=lambda: seen.append(sessions.call("slow", lambda it: it))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    assert sessions.call("other", lambda session: session.spec.name) == "other"
+    assert sessions.begin(spec(name="new"))[1]
+    assert {session.spec.name for session in sessions.live()} == {"other", "new"}
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert seen[0] is seen[1], "it was loaded once"
+    assert sessions._doors == {}

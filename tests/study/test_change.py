@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.errors import ApplyError, UsageError
-from trimtab.records import Verdict
+from trimtab.records import Machine, Verdict
 from trimtab.space import Config
 from trimtab.study import apply_winner, load_study_file, rollback
 from trimtab.study.change import Proposal
@@ -25,6 +25,7 @@ class Record:
     name: str = "fake"
     status: str = "proven"
     verdict: Verdict = field(default_factory=lambda: Verdict(result="better", config=Config({"cache": 256})))
+    machine: Machine = field(default_factory=lambda: Machine(cores=1, memory_bytes=1))
 
 
 @dataclass

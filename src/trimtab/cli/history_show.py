@@ -68,6 +68,7 @@ def _print_study(study: StudyCopy) -> None:
         "objective": record.objective,
         "workload": f"{record.context.workload}, {counted(record.context.clients, 'client')}",
         "server": record.machine.server_version,
+        "host": record.machine.hostname,
         "machine": record.machine.cores
         and f"{counted(record.machine.cores, 'core')}, {format_size(record.machine.memory_bytes)}",
         "trials": f"{len(study.trials)}, events {len(study.events)}",

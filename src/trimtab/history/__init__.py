@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge, take_in
     from trimtab.history.formats import Format, Imported, load_format
     from trimtab.history.formats.sections import section_copy
+    from trimtab.history.hosts import host_of, is_same_host
     from trimtab.history.likeness import ALIKE, machine_likeness
     from trimtab.history.place import (
         find_studies,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         TrialSummary,
     )
     from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
-    from trimtab.history.store import History, RefusedError
+    from trimtab.history.store import History, RefusedError, UnusableError
     from trimtab.history.typed import from_json, read_verdict, verdict_to_json
     from trimtab.history.upkeep import Health, back_up, check, compact
 else:
@@ -40,12 +41,13 @@ else:
             "exchange": "Arrival Arrivals digest export_studies import_file merge take_in",
             "formats": "Format Imported load_format",
             "formats.sections": "section_copy",
+            "hosts": "host_of is_same_host",
             "likeness": "ALIKE machine_likeness",
             "place": "find_studies find_study fixed_place open_history_at place_of read_history_at",
             "query": "StudyQuery",
             "record": "BENCHED STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
             "space": "knobs_from_json read_space space_from_json space_to_json",
-            "store": "History RefusedError",
+            "store": "History RefusedError UnusableError",
             "typed": "from_json read_verdict verdict_to_json",
             "upkeep": "Health back_up check compact",
         },
@@ -68,6 +70,7 @@ __all__ = [
     "StudyRecord",
     "StudySummary",
     "TrialSummary",
+    "UnusableError",
     "back_up",
     "check",
     "compact",
@@ -77,7 +80,9 @@ __all__ = [
     "find_study",
     "fixed_place",
     "from_json",
+    "host_of",
     "import_file",
+    "is_same_host",
     "knobs_from_json",
     "load_format",
     "machine_likeness",

@@ -9,11 +9,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Engine, Select, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy import Connection, Engine, Select, select, update
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from trimtab.errors import HistoryError
 from trimtab.history import codec, rows
+from trimtab.history.holding import holding_of
 from trimtab.history.prepare import prepare
 from trimtab.history.query import StudyQuery, run_query
 from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
@@ -22,7 +23,7 @@ from trimtab.history.typed import verdict_to_json
 from trimtab.records import Context, Machine, Trial, Verdict
 from trimtab.space import Config
 
-__all__ = ["History", "RefusedError", "translated"]
+__all__ = ["History", "RefusedError", "UnusableError", "translated"]
 
 _HINTS = {
     "locked": "another process holds the history for long; end it, or give another path",
@@ -56,6 +57,7 @@ class History:
         self._engine = engine
         self._writer = engine.execution_options(trimtab_write=True)
         self._quick_writer = engine.execution_options(trimtab_write="unsynced")
+        self._holding = holding_of(engine)
         self._shown = shown
 
     @classmethod
@@ -80,7 +82,8 @@ class History:
         return cls(engine, shown)
 
     def close(self) -> None:
-        """Gives the connections back; the history cannot be used afterwards. Idempotent."""
+        """Gives the connections, and the studies that it holds, back; the history cannot be used afterwards. Idempotent."""
+        self._holding.close()
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -136,6 +139,13 @@ class History:
         query = select(study_table).where(study_table.c.name == name).order_by(study_table.c.id.desc()).limit(1)
         return self._one(query.where(study_table.c.origin == "") if is_own else query)
 
+    def own_studies(self, name: str) -> Iterator[StudyRecord]:
+        """Every study of that name that was not imported, the newest first; each is read when it is asked for."""
+        query = select(study_table.c.id).where(study_table.c.name == name, study_table.c.origin == "")
+        with translated(self._shown), self._engine.connect() as connection:
+            ids = connection.scalars(query.order_by(study_table.c.id.desc())).all()
+        return (self.study(study_id) for study_id in ids)
+
     def study(self, study_id: int) -> StudyRecord:
         """The study of that id.
 
@@ -171,18 +181,30 @@ class History:
         Raises:
             HistoryError: no such study, an unknown status, or a verdict that is not JSON.
         """
-        values = {}
-        if status is not None:
-            _check_status(status)
-            values["status"] = status
-        if verdict is not None:
-            values["verdict"] = codec.dumps(verdict_to_json(verdict))
+        values = _outcome_values(status, verdict)
         if not values:
             return
         with translated(self._shown), self._writer.begin() as connection:
-            result = connection.execute(update(study_table).where(study_table.c.id == study_id).values(values))
-            if result.rowcount == 0:
-                raise _no_study(self._shown, study_id)
+            self._update(connection, study_id, values)
+
+    def _update(self, connection: Connection, study_id: int, values: Mapping[str, str]) -> None:
+        result = connection.execute(update(study_table).where(study_table.c.id == study_id).values(values))
+        if result.rowcount == 0:
+            raise _no_study(self._shown, study_id)
+
+    def hold(self, study_id: int) -> bool:
+        """Whether this instance is what goes on with the study, from now until `let_go`, `close` or the end of its process.
+
+        False while another one is, in this process or elsewhere; who holds a study may ask again. It keeps nobody from writing:
+        whoever goes on with a study asks first.
+        """
+        with translated(self._shown):
+            return self._holding.take(study_id)
+
+    def let_go(self, study_id: int) -> None:
+        """Somebody else may hold the study. Idempotent."""
+        with translated(self._shown):
+            self._holding.let_go(study_id)
 
     def add_trial(self, study_id: int, trial: Trial) -> None:
         """Keeps a trial; it is on disk when this returns. `Measurement.log` is not kept.
@@ -197,22 +219,28 @@ class History:
         except RefusedError as error:
             if not self._has_study(study_id):
                 raise _no_study(self._shown, study_id) from error
-            raise HistoryError(
+            raise RefusedError(
                 f"study_id={study_id} of history={self._shown} has a trial number={trial.number} already",
                 hint="another process seems to run the same study; end it",
             ) from error
 
     def add_many(
-        self, trials: Iterable[tuple[int, Trial]], events: Iterable[tuple[int, Event]], *, is_synced: bool = True
+        self,
+        trials: Iterable[tuple[int, Trial]],
+        events: Iterable[tuple[int, Event]],
+        endings: Iterable[tuple[int, str, Verdict]] = (),
+        *,
+        is_synced: bool = True,
     ) -> None:
-        """Keeps trials and events, of one study or of several, all of them or none; events in their order.
+        """Keeps trials, events, and status and verdict, of one study or of several, all of them or none; events in their order.
 
         Without `is_synced` SQLite does not wait for the disk: they survive the end of the process at once, and a loss of
         power after `sync`. PostgreSQL always waits.
 
         Raises:
-            HistoryError: no such study, or it has a trial of one of the numbers.
+            HistoryError: no such study, it has a trial of one of the numbers, or something that cannot be stored.
         """
+        ended = [(study_id, _outcome_values(status, verdict)) for study_id, status, verdict in endings]
         ready = (
             (trial_table, [rows.trial_values(study_id, trial) for study_id, trial in trials]),
             (event_table, [rows.event_values(study_id, event) for study_id, event in events]),
@@ -222,6 +250,8 @@ class History:
             for table, values in ready:
                 if values:
                     connection.execute(table.insert(), values)
+            for study_id, outcome in ended:
+                self._update(connection, study_id, outcome)
 
     def sync(self) -> None:
         """Returns when everything that was added is on the disk."""
@@ -266,13 +296,13 @@ class History:
         except RefusedError as error:
             raise _no_study(self._shown, study_id) from error
 
-    def events(self, study_id: int) -> list[Event]:
-        """The events of a study in the order in which they were added."""
-        query = select(event_table).where(event_table.c.study_id == study_id).order_by(event_table.c.id)
+    def events(self, study_id: int, *, newest: int | None = None) -> list[Event]:
+        """The events of a study, or so many of the newest, in the order in which they were added."""
+        query = select(event_table).where(event_table.c.study_id == study_id).order_by(event_table.c.id.desc())
         with translated(self._shown), self._engine.connect() as connection:
-            found = connection.execute(query).all()
+            found = connection.execute(query.limit(newest)).all()
         with _readable(self._shown):
-            return [rows.read_event_row(row) for row in found]
+            return [rows.read_event_row(row) for row in reversed(found)]
 
     def copy(self, study_id: int) -> StudyCopy:
         """Everything that is kept of a study.
@@ -322,6 +352,10 @@ class RefusedError(HistoryError):
     """The database refused a row because it breaks a key; the caller says which."""
 
 
+class UnusableError(HistoryError):
+    """The database cannot be used at the moment, for no row's sake: it does not answer, it is locked, its disk is full."""
+
+
 @contextmanager
 def translated(shown: str) -> Iterator[None]:
     """Turns the drivers' errors into HistoryError, with what to do."""
@@ -336,7 +370,8 @@ def translated(shown: str) -> Iterator[None]:
         # an error while a connection is being made comes as the driver's own
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
         hint = next((hint for word, hint in _HINTS.items() if word in reason), None)
-        raise HistoryError(f"history={shown} cannot be used: {reason}", hint=hint) from error
+        kind = HistoryError if isinstance(error, DataError) else UnusableError
+        raise kind(f"history={shown} cannot be used: {reason}", hint=hint) from error
 
 
 @contextmanager
@@ -359,6 +394,16 @@ def _no_study(shown: str, study_id: int) -> HistoryError:
     return HistoryError(
         f"history={shown} has no study_id={study_id}", hint="`trimtab history list` shows what there is"
     )
+
+
+def _outcome_values(status: str | None, verdict: Verdict | None) -> dict[str, str]:
+    values = {}
+    if status is not None:
+        _check_status(status)
+        values["status"] = status
+    if verdict is not None:
+        values["verdict"] = codec.dumps(verdict_to_json(verdict))
+    return values
 
 
 def _check_status(status: str) -> None:

@@ -134,15 +134,15 @@ async def _leave(hub: Hub, request: Request, body: None) -> Any:
 
 
 async def _fetch(hub: Hub, name: str, body: FetchBody) -> Any:
-    def fetched(session: Session) -> dict[str, Any]:
+    def fetched(session: Session) -> tuple[int, dict[str, Any]]:
         with hub.timed_ask():
             found = session.fetch(body.client)
-        return _fetch_answer(found, session)
+        return session.study_id, _fetch_answer(found, session)
 
     until = hub.clock() + body.wait_s
     while True:
         n = hub.rung(name)
-        answer = await _of_session(hub, name, fetched)
+        study_id, answer = await _of_session(hub, name, fetched)
         left_s = until - hub.clock()
         if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
             break
@@ -150,7 +150,7 @@ async def _fetch(hub: Hub, name: str, body: FetchBody) -> Any:
     if answer["state"] == "point":
         hub.changed()
     elif answer["state"] == "ended":
-        await hub.commits.kept()
+        await hub.commits.kept(study_id)
     return answer
 
 
@@ -194,17 +194,18 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
     async def control(hub: Hub, request: Request, body: EmptyBody) -> Any:
         name = request.path_params["name"]
 
-        def done() -> dict[str, Any]:
+        def done() -> tuple[int, dict[str, Any]]:
             if what == "restart":
-                return summary_of(hub.sessions.restart(name))
+                new = hub.sessions.restart(name)
+                return new.study_id, summary_of(new)
             if what == "stop":
                 hub.sessions.stop_stuck(name)
             with hub.sessions.use(name) as session:
                 getattr(session, what)()
-                return summary_of(session)
+                return session.study_id, summary_of(session)
 
-        answer = await run_in_threadpool(done)
-        await hub.commits.kept()
+        study_id, answer = await run_in_threadpool(done)
+        await hub.commits.kept(study_id)
         hub.changed(name)
         return answer
 

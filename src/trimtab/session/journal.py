@@ -23,9 +23,12 @@ class Journal:
         """Something that happened."""
         self._keeper.add(self._study_id, Event(kind, text, self._clock()))
 
-    def trial(self, trial: Trial) -> None:
-        """A trial that was told."""
-        self._keeper.add(self._study_id, trial)
+    def told(self, trial: Trial, run: str = "") -> None:
+        """A trial that was told, and the report of its last run as the text of an event, where layers may have changed it; all of
+        it by one commit."""
+        now = self._clock()
+        runs = [Event("run", run, now)] if run else []
+        self._keeper.add(self._study_id, *runs, trial, Event("told", str(trial.number), now))
 
     def end(self, status: str, verdict: Verdict) -> None:
         """How it ended."""

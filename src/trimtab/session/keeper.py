@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from trimtab.errors import HistoryError, InternalError, TrimtabError
-from trimtab.history import Event, History, RefusedError
+from trimtab.history import Event, History, RefusedError, UnusableError
 from trimtab.records import Trial, Verdict
 from trimtab.session.refusal import ConflictError
 
@@ -37,8 +37,9 @@ class Keeper:
     """One thread that writes, in the order in which it was given.
 
     What nobody waits for (which points went out) is written after a moment, so that a crash loses little of it. What could not be
-    written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told. So it is with an error
-    that nobody foresaw, a bug: it is logged, and the rows of the studies that it does not concern are kept.
+    written (a full disk) stays at the head of the queue and is tried again; whoever waited for it is told. So it is with a row
+    that cannot be stored and with an error that nobody foresaw, a bug: the rows of the studies that it does not concern are kept.
+    Of a commit whose answer was lost on the way nothing is written a second time.
 
     What is written survives the end of this process at once. A disk takes 5 to 20 ms to have it for good, so with `sync_s`
     above 0 nobody waits for that: the disk is asked for it at most `sync_s` later, once for all that came in between. Only a
@@ -60,6 +61,7 @@ class Keeper:
         self.refused: dict[int, ConflictError] = {}
         self._history = history
         self._logged: set[int] = set()
+        self._doubtful: set[int] = set()
         self._rows: deque[_Row] = deque()
         self._flush: Future[Failed] | None = None
         self._is_writing = False
@@ -69,10 +71,10 @@ class Keeper:
         self._thread = threading.Thread(target=self._run, name="trimtab-keeper", daemon=True)
         self._thread.start()
 
-    def add(self, study_id: int, value: Trial | Event | Ending) -> None:
-        """Takes something to be kept; written with the next `flush`, or after `linger_s`."""
+    def add(self, study_id: int, *values: Trial | Event | Ending) -> None:
+        """Takes something to be kept; written with the next `flush`, or after `linger_s`, and all of it by one commit."""
         with self._changed:
-            self._rows.append(_Row(study_id, value))
+            self._rows.extend(_Row(study_id, value) for value in values)
             if self._is_asleep:
                 self._changed.notify()
 
@@ -175,30 +177,28 @@ class Keeper:
 
     def _write(self, rows: Sequence[_Row]) -> Failed:
         """What could not be written; the rows of the other studies are."""
-        wanted = [row for row in rows if row.study_id not in self.refused]
-        failed: dict[int, TrimtabError] = {
-            row.study_id: self.refused[row.study_id] for row in rows if row.study_id in self.refused
-        }
-        ids = list(dict.fromkeys(row.study_id for row in wanted))
+        parts: dict[int, list[_Row]] = {}
+        failed: dict[int, TrimtabError] = {}
+        for row in rows:
+            if row.study_id in self.refused:
+                failed[row.study_id] = self.refused[row.study_id]
+            else:
+                parts.setdefault(row.study_id, []).append(row)
         try:
-            self._write_all(wanted)
-        except RefusedError:
-            pass
-        except HistoryError as error:
-            return {**failed, **dict.fromkeys(ids, error)}
-        except Exception:  # noqa: BLE001 - a bug: the study that it concerns is found below
+            self._write_all(parts)
+        except UnusableError as error:
+            return {**failed, **dict.fromkeys(parts, error)}
+        except Exception:  # noqa: BLE001 - a row, or a bug: the study that it concerns is found below
             pass
         else:
             return failed
-        tried = [
-            (study_id, self._write_one(study_id, [r for r in wanted if r.study_id == study_id])) for study_id in ids
-        ]
+        tried = [(study_id, self._write_one(study_id, part)) for study_id, part in parts.items()]
         return {**failed, **{study_id: error for study_id, error in tried if error is not None}}
 
     def _write_one(self, study_id: int, rows: Sequence[_Row]) -> TrimtabError | None:
         """Why they could not be written; tried again unless the study is refused."""
         try:
-            self._write_all(rows)
+            self._write_all({study_id: rows})
         except RefusedError as error:
             self.refused[study_id] = ConflictError(
                 f"another process has written trials of study_id={study_id}: {error.message}",
@@ -216,18 +216,34 @@ class Keeper:
             )
         return None
 
-    def _write_all(self, rows: Sequence[_Row]) -> None:
+    def _write_all(self, parts: Mapping[int, Sequence[_Row]]) -> None:
+        """Writes the rows of each study, all of them or none."""
+        rows = [row for study_id, part in parts.items() for row in self._unwritten(study_id, part)]
         trials = [(row.study_id, row.value) for row in rows if isinstance(row.value, Trial)]
         events = [(row.study_id, row.value) for row in rows if isinstance(row.value, Event)]
-        for row in rows:  # first: it can be done twice, when what follows fails
-            if isinstance(row.value, tuple):
-                status, verdict = row.value
-                self._history.update_study(row.study_id, status=status, verdict=verdict)
-        if trials or events:
-            is_synced = self._sync_s <= 0
-            self._history.add_many(trials, events, is_synced=is_synced)
+        endings = [(row.study_id, *row.value) for row in rows if isinstance(row.value, tuple)]
+        if rows:
+            self._doubtful.update(parts)
+            is_synced = self._sync_s <= 0 or bool(endings)
+            self._history.add_many(trials, events, endings, is_synced=is_synced)
             if not is_synced and self._unsynced_since is None:
                 self._unsynced_since = time.monotonic()
+        self._doubtful.difference_update(parts)
+
+    def _unwritten(self, study_id: int, part: Sequence[_Row]) -> Sequence[_Row]:
+        """Those that no earlier commit has written: of one that has failed it may be the answer that was lost.
+
+        Then the newest events of the history are the first of these; no trial comes without one after it, and an ending may be
+        written twice.
+        """
+        own = [(at, row.value) for at, row in enumerate(part) if isinstance(row.value, Event)]
+        if study_id not in self._doubtful or not own:
+            return part
+        kept = self._history.events(study_id, newest=len(own))
+        for n in range(len(own), 0, -1):
+            if kept[-n:] == [event for _, event in own[:n]]:
+                return part[own[n - 1][0] + 1 :]
+        return part
 
 
 def require_kept(failed: Failed, study_id: int | None = None) -> None:

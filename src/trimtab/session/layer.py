@@ -72,7 +72,8 @@ class Layer:
     """Lets everything pass; own ones derive from it.
 
     Every method is called by one thread at a time. After a restart of the server a layer is made again and told of everything
-    once more, in order, with `point.is_replayed`: what it holds in memory is then as it was, and nothing outside is done twice.
+    once more, in order and as it was reported, with `point.is_replayed`: what it holds in memory is then as it was, and nothing
+    outside is done twice. A point that another layer answers comes back as often as this one asks for it again.
 
     Class attribute `OPTIONS` maps each option's name to (default, one line of help).
     """
@@ -144,6 +145,11 @@ class Stack:
             UsageError: no such layer, or an option that it does not take.
         """
         return cls([plugins.load("layers", name)(options, setting) for name, options in named])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether points pass none."""
+        return not self._layers
 
     def outgoing(self, point: Point) -> tuple[Answer | Reject | None, int]:
         """What becomes of the point, and how many layers it has passed by then.

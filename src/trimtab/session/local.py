@@ -48,7 +48,7 @@ class LocalSession:
     """The session of `spec`, begun or resumed in the history of `state_dir`; iterate over it for points.
 
     Raises:
-        UsageError, SpaceError: `spec` is not legal, or its name is taken.
+        UsageError, SpaceError: `spec` is not legal, or its name is taken, perhaps by a session that another host has measured.
         LockedError: a server, or another process, serves from this folder.
     """
 
@@ -57,7 +57,7 @@ class LocalSession:
     ) -> None:
         self._history = open_history_at(history_url, state_dir)
         try:
-            self._sessions = Sessions(self._history, state_dir, sync_s=0)
+            self._sessions = Sessions(self._history, state_dir, sync_s=0, is_measuring=True)
             try:
                 self._session, self.is_new = self._sessions.begin(spec, again=again)
             except BaseException:
@@ -78,8 +78,11 @@ class LocalSession:
         self._history.close()
 
     def __iter__(self) -> Iterator[LocalPoint]:
-        while (found := self._session.fetch(self._client)).point is not None:
-            yield LocalPoint(self, found.ticket, found.point.config, str(found.point.role))
+        while (found := self._session.fetch(self._client)).state != "ended":
+            if found.point is not None:
+                yield LocalPoint(self, found.ticket, found.point.config, str(found.point.role))
+            elif found.state == "paused":  # by somebody who had it before: nobody else can resume it now
+                self._session.resume()
         self._sessions.keeper.wait()
 
     def take(self, ticket: str, report: Report) -> None:

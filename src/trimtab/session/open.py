@@ -11,13 +11,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimtab.flow import Ask
-from trimtab.records import Status, Trial
+from trimtab.records import Context, Status, Trial
 from trimtab.session.layer import Reject
 from trimtab.session.point import Point, Report, Result
-from trimtab.session.refusal import ConflictError
+from trimtab.session.refusal import ConflictError, UnknownError
 from trimtab.space import Config
 
-__all__ = ["Accepted", "Fetched", "Means", "Open", "State", "rejected", "result_again", "take_back"]
+__all__ = [
+    "Accepted",
+    "Fetched",
+    "Means",
+    "Open",
+    "State",
+    "read_ticket",
+    "rejected",
+    "result_again",
+    "take_back",
+    "trial_of",
+]
 
 State = Literal["running", "paused", "ended"]
 
@@ -27,7 +38,18 @@ _KEPT_REPORTS = 20_000
 
 @dataclass(slots=True)
 class Open:
-    """A trial that was handed out by the study and is not told yet."""
+    """A trial that was handed out by the study and is not told yet.
+
+    Attributes:
+        ask: what the study asked for.
+        run: counts from 1.
+        client, since, until: who has it, and its lease.
+        is_out: whether it has passed the layers on its way out.
+        passed, answer: how many of them, and what one has answered instead of a client.
+        is_back: whether what its last run gave has passed them on its way back; only while a journal is told again.
+        n_spoilt: how often it was measured again since a run of it was spoilt.
+        mark: of its values.
+    """
 
     ask: Ask
     run: int = 1
@@ -37,6 +59,9 @@ class Open:
     spent_s: float = 0.0
     is_out: bool = False
     passed: int = 0
+    answer: Result | None = None
+    is_back: bool = False
+    n_spoilt: int = 0
     mark: str = ""
 
     def ticket(self, study_id: int) -> str:
@@ -130,6 +155,36 @@ class Accepted:
 def _digest(report: Report) -> bytes:
     """The whole may hold 50,000 latencies."""
     return hashlib.sha256(report.model_dump_json().encode()).digest()
+
+
+def read_ticket(ticket: str) -> tuple[int, int, int]:
+    """The study, trial and run of a ticket of `Open.ticket`, whatever its mark.
+
+    Raises:
+        UnknownError: it is none.
+    """
+    *parts, _ = ticket.split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 12 for part in parts):
+        raise UnknownError(f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave")
+    study_id, number, run = map(int, parts)
+    return study_id, number, run
+
+
+def trial_of(told: Open, result: Result, context: Context, client: str, now: float) -> Trial:
+    """What the study is told; `client`: who has measured it, "" for nobody."""
+    return Trial(
+        number=told.ask.number,
+        role=told.ask.role,
+        config=told.ask.config,
+        context=context,
+        status=result.status,
+        reason=result.reason,
+        measurement=result.measurement if result.status.is_measured else None,
+        cost_s={"measure" if result.figures else "failed": result.cost_s},
+        started_at=told.since or now,
+        searcher=told.ask.searcher,
+        versions={"client": client} if client else {},
+    )
 
 
 def take_back(given: Open) -> None:

@@ -11,16 +11,17 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal
 
-from trimtab.errors import InternalError, TrimtabError, UsageError
+from trimtab.errors import LoadError, TrimtabError, UsageError
 from trimtab.flow import Settled, Stopped, Study
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.flow.warm import WarmStart
 from trimtab.records import PassesPlan, Trial, Verdict
 from trimtab.session.journal import Journal
-from trimtab.session.layer import Again, Answer, Setting, Stack
+from trimtab.session.layer import Setting, Stack
 from trimtab.session.members import Client, Members
-from trimtab.session.open import Accepted, Fetched, Means, Open, State, rejected, result_again, take_back
+from trimtab.session.open import Accepted, Fetched, Means, Open, State, read_ticket, result_again, take_back, trial_of
+from trimtab.session.passage import Passage
 from trimtab.session.point import Report, Result, result_of
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
 from trimtab.session.repeats import Repeats
@@ -31,6 +32,8 @@ __all__ = ["Session"]
 
 _MOST_UNSEEN = 200
 """Points that layers may answer or reject in one fetch: a space that is all but forbidden must not hold the server."""
+
+_BASELINE_HINT = "make the program run with the values of the baseline, and begin the session again"
 
 _MOST_LOST = 100
 """Points that clients may have had at a crash without the journal knowing it."""
@@ -61,11 +64,12 @@ class Session:
         self.error = ""
         self.news = ""
         self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
-        self._layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
+        layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
+        self._passage, self._has_layers = Passage(layers), not layers.is_empty
         self._is_unequal = any(entry.kind == "machines" for entry in spec.layers)
-        self._repeats = Repeats(study_id, self.task, self._layers, journal, clock)
+        self._repeats = Repeats(study_id, self.task, layers, journal, clock)
         self._means = Means()
-        self._most_lost = -1
+        self._most_lost = self._newest = -1
         self._is_paused = False
         self._is_over = False
         self._opens: dict[int, Open] = {}
@@ -221,15 +225,10 @@ class Session:
                 return None
             if waiting.is_out:
                 return waiting
-            answer, waiting.passed = self._layers.outgoing(waiting.point())
-            if answer is None:
-                waiting.is_out = True
+            self._passage.out(waiting)
+            if waiting.answer is None:
                 return waiting
-            result = answer.result if isinstance(answer, Answer) else rejected(answer)
-            found = self._layers.incoming(waiting.point(), result, waiting.passed)
-            if isinstance(found, Again):
-                raise InternalError("a layer asks again for a point that no client has measured")
-            self._tell(waiting, found, client="")
+            self._tell(waiting, self._passage.answered(waiting, waiting.answer), client="")
         return None
 
     def _drawn(self) -> Open | None:
@@ -272,27 +271,24 @@ class Session:
         now = self._clock()
         cost_s = max(0.0, now - reported.since) if reported.since else 0.0
         result = result_of(report, self.task.objective, cost_s)
-        outcome = self._layers.incoming(reported.point(client=client.id), result)
+        outcome = self._passage.back(reported, result, client.id)
         self._accepted.add(ticket, client.id, report)
         client.n_reports += 1
         self.version += 1
-        if isinstance(outcome, Again):
+        run = ""
+        if outcome is None or self._has_layers:
             said: dict[str, Any] = {"number": reported.ask.number, "run": reported.run, "cost_s": cost_s}
-            said |= {"client": client.id, "report": report.model_dump()}
-            self._journal.event("run", self._journal.dumps(said))
+            run = self._journal.dumps(said | {"client": client.id, "report": report.model_dump()})
+        if outcome is None:
+            self._journal.event("run", run)
             reported.run += 1
             take_back(reported)
             return "again"
-        self._tell(reported, outcome, client=client.name or client.id)
+        self._tell(reported, outcome, client=client.name or client.id, run=run)
         return "told"
 
     def _of_ticket(self, ticket: str) -> Open:
-        *parts, _ = ticket.split(".")
-        if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 12 for part in parts):
-            raise UnknownError(
-                f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave"
-            )
-        study_id, number, run = map(int, parts)
+        study_id, number, run = read_ticket(ticket)
         if self._is_over and study_id == self.study_id:
             raise ConflictError(f"session={self.spec.name!r} has ended", hint="its best config is in `best`")
         if study_id != self.study_id:
@@ -315,27 +311,13 @@ class Session:
             pass
         found = self._opens.get(number)
         if found is not None and not found.is_out:
-            found.is_out = self._layers.outgoing(found.point())[0] is None
+            self._passage.out(found)
         return found
 
-    def _tell(self, told: Open, result: Result, client: str) -> None:
-        trial = Trial(
-            number=told.ask.number,
-            role=told.ask.role,
-            config=told.ask.config,
-            context=self.task.context,
-            status=result.status,
-            reason=result.reason,
-            measurement=result.measurement if result.status.is_measured else None,
-            cost_s={"measure" if result.figures else "failed": result.cost_s},
-            started_at=told.since or self._clock(),
-            searcher=told.ask.searcher,
-            versions={"client": client} if client else {},
-        )
-        trial = self._study.tell(trial)
+    def _tell(self, told: Open, result: Result, client: str, run: str = "") -> None:
+        trial = self._study.tell(trial_of(told, result, self.task.context, client, self._clock()))
         del self._opens[told.ask.number]
-        self._journal.trial(trial)
-        self._journal.event("told", str(trial.number))
+        self._journal.told(trial, run)
         self.version += 1
 
     # ----- control
@@ -384,6 +366,8 @@ class Session:
 
     def _fail(self, error: TrimtabError) -> None:
         """The study cannot go on: its baseline fails, or a searcher is broken."""
+        if isinstance(error, LoadError):  # whose own hint speaks of a server under load
+            error = LoadError(error.message, hint=_BASELINE_HINT)
         self.error = str(error)
         self._journal.event("failed", self.error)
         self._end(self._interrupted(error))
@@ -396,29 +380,50 @@ class Session:
     # ----- after a restart of the server
 
     def replay(self, kind: str, text: str, trials: dict[int, Trial]) -> None:
-        """Tells it again what its journal says, event by event, before anything else.
+        """Tells it again what its journal says, event by event, before anything else. What it says twice counts once.
 
         Raises:
             UsageError: the journal does not fit this version's searchers: the trials stay in the history.
         """
         if kind == "asked":
-            asks = self._study.next()
-            if not asks or asks[0].number != int(text):
-                raise UsageError("its study asks otherwise now (another version of Trimtab?)")
-            self._opens[asks[0].number] = Open(asks[0])
+            self._replay_asked(int(text))
         elif kind == "told":
-            self._replay_told(trials[int(text)])
+            if int(text) in self._opens or int(text) > self._newest:
+                self._replay_told(trials[int(text)])
         elif kind == "run":
-            said = self._journal.loads(text)
-            again = self._opens[said["number"]]
-            result = result_of(Report.model_validate(said["report"]), self.task.objective, said["cost_s"])
-            self._layers.incoming(again.point(client=said.get("client", ""), is_replayed=True), result)
-            again.run = said["run"] + 1
-            again.is_out = True
+            self._replay_run(self._journal.loads(text))
         elif kind == "repeat":
             self._repeats.replay(text)
         elif kind in ("pause", "resume", "finish"):
             self._apply(kind)
+
+    def _replay_asked(self, number: int) -> None:
+        if number <= self._newest:
+            return
+        asks = self._study.next()
+        if not asks or asks[0].number != number:
+            raise UsageError("its study asks otherwise now (another version of Trimtab?)")
+        self._newest = number
+        self._opens[number] = Open(asks[0])
+        self._passage.out(self._opens[number], is_replayed=True)
+
+    def _replay_run(self, said: dict[str, Any]) -> None:
+        reported = self._opens[said["number"]]
+        result = result_of(Report.model_validate(said["report"]), self.task.objective, said["cost_s"])
+        outcome = self._passage.back(reported, result, said.get("client", ""), is_replayed=True)
+        reported.is_out, reported.is_back = True, outcome is not None
+        if outcome is None:
+            reported.run = said["run"] + 1
+
+    def _replay_told(self, trial: Trial) -> None:
+        told = self._opens.pop(trial.number)
+        if told.answer is not None:
+            self._passage.answered(told, told.answer, is_replayed=True)
+        elif (
+            not told.is_back
+        ):  # there were no layers, or an earlier version kept no last run: what it came to is all there is
+            self._passage.back(told, result_again(trial), "", is_replayed=True)
+        self._study.tell(trial)
 
     def try_out(self) -> None:
         """Shows what is wrong with the searcher, its options, the groups or the prior before anything is measured.
@@ -432,16 +437,13 @@ class Session:
         """Its study had ended before: it is shown as the history has it, and nothing is replayed."""
         self._is_over, self.verdict, self._past, self.error = True, verdict, trials, error
 
-    def restored(self) -> None:
-        """After the last event: what had been handed out may still be reported."""
+    def restored(self, trials: dict[int, Trial]) -> None:
+        """After the last event: what had been handed out may still be reported.
+
+        A trial without "told" was kept by an earlier version just before it was killed; nothing was asked for in between.
+        """
+        for number in sorted(self._opens.keys() & trials.keys()):
+            self._replay_told(trials[number])
+            self._journal.event("told", str(number))
         numbers = [*self._opens, *(trial.number for trial in self.trials)]
         self._most_lost = max(numbers, default=-1) + _MOST_LOST
-        for each in self._opens.values():
-            if not each.is_out:
-                each.is_out = self._layers.outgoing(each.point(is_replayed=True))[0] is None
-
-    def _replay_told(self, trial: Trial) -> None:
-        told = self._opens.pop(trial.number)
-        result = result_again(trial)
-        self._layers.incoming(told.point(is_replayed=True), result)
-        self._study.tell(trial)

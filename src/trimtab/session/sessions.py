@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from trimtab.errors import HistoryError, LockedError, TrimtabError
-from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, space_to_json
+from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, is_same_host, space_to_json
 from trimtab.history.rows import UNREADABLE
 from trimtab.host import FileLock, read_limits
 from trimtab.records import Machine, Verdict
-from trimtab.search import may_fit_model
+from trimtab.session.held import SHORT_S, Door, Held, Timer
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
@@ -29,49 +30,15 @@ KIND = "session"
 """Kind of the target of a study that clients measure."""
 
 T = TypeVar("T")
-Timer: TypeAlias = Callable[[], float]
 
 _MOST_RUNNING = 1000
 
 
-_SHORT_S = 0.005
-"""A call that thinks for less may keep everybody else waiting: handing it to a thread would cost others nearly as much."""
-
-_ELSEWHERE_S = 0.05
-"""What a call may take beyond its own thinking: on a busy machine it waits for a core, and for the interpreter's lock, which is
-not its fault. What is more than that, it waited for something of its own."""
-
-_FORGOTTEN = 0.95
-"""What counts of a long call after each further one: 45 of them after one of 50 ms a session is taken for quick again."""
-
-
-class _Held:
-    """A session with the lock that whoever calls it must hold.
-
-    Attributes:
-        long_s: how long the longest call of late has thought; a session begins as slow where its searcher may fit a model, and
-            nobody knows which call does so first, or a layer may do anything.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.lock = threading.Lock()
-        is_quick = not (may_fit_model(session.spec.chosen_searcher) or session.spec.layers)
-        self.long_s = 0.0 if is_quick else 4 * _SHORT_S
-
-    def call(self, call: Callable[[Session], T], timers: tuple[Timer, Timer]) -> T:
-        """What `call` gives of the session; the lock is held. `timers`: seconds, and CPU seconds of this thread."""
-        wall, cpu = timers
-        began, began_cpu = wall(), cpu()
-        try:
-            return call(self.session)
-        finally:
-            thought_s = max(cpu() - began_cpu, wall() - began - _ELSEWHERE_S)
-            self.long_s = max(thought_s, _FORGOTTEN * self.long_s)
-
-
 class Sessions:
     """Every session of one history. Threads may share it.
+
+    A session that runs is served by one of all servers that share the history, from when it is first asked for there until that
+    server ends.
 
     Args:
         history: where they are kept.
@@ -79,6 +46,7 @@ class Sessions:
         clock: seconds since the epoch.
         most: sessions that may run at once.
         sync_s: how long a report may be kept before it survives a loss of power, see `Keeper`.
+        is_measuring: whether the clients run on this machine, and go on with sessions of this machine only.
 
     Attributes:
         past: study id -> what people are shown of a session that has ended and is in memory no more.
@@ -95,6 +63,7 @@ class Sessions:
         clock: Callable[[], float] = time.time,
         most: int = _MOST_RUNNING,
         sync_s: float = 1.0,
+        is_measuring: bool = False,
     ) -> None:
         self._lock_file = FileLock(state_dir / "sessions.lock")
         if not self._lock_file.acquire("sessions"):
@@ -104,15 +73,18 @@ class Sessions:
             )
         self.history = history
         self.keeper = Keeper(history, sync_s)
-        self._folder, self._clock, self._most = state_dir / "logs", clock, most
+        self._folder, self._clock, self._most, self._is_measuring = state_dir / "logs", clock, most, is_measuring
         self._timers: tuple[Timer, Timer] = (time.perf_counter, time.thread_time)
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, Held] = {}
         self.past: dict[int, dict[str, Any]] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
+        self._doors: dict[str, Door] = {}
 
     def close(self) -> None:
         """Writes what is left, and lets another server in. Idempotent."""
         self.keeper.close()
+        for session in self.live():
+            self.history.let_go(session.study_id)
         self._lock_file.release()
 
     def begin(self, spec: SessionSpec, *, again: bool = False) -> tuple[Session, bool]:
@@ -120,14 +92,14 @@ class Sessions:
 
         Args:
             spec: what is asked for.
-            again: a new one even when there is one that has ended, or one that cannot go on.
+            again: a new one even when there is one that has ended, or one that cannot go on (here).
 
         Raises:
-            ConflictError: another one has that name, or too many run.
+            ConflictError: another one has that name, another server serves it, or too many run.
             StuckError: the one of that name cannot go on.
             UsageError, SpaceError: something in `spec` is not legal.
         """
-        with self._lock:
+        with self._alone(spec.name):
             try:
                 known = self._known(spec, again)
             except StuckError as error:
@@ -151,6 +123,8 @@ class Sessions:
             return None
         if KIND not in found.settings:
             raise ConflictError(f"name={spec.name!r} is that of a study of another kind", hint="give another name")
+        if self._is_measuring:
+            _require_this_host(found)
         is_same, is_running = spec.is_that_of(found.fingerprint, found.settings[KIND]), found.status == "running"
         if is_same and (is_running or not again):
             return self._get(spec.name).session
@@ -172,15 +146,46 @@ class Sessions:
             space=space_to_json(task.space),
             objective=str(task.objective),
             baseline=task.baseline,
-            machine=Machine(cores=limits.cores, memory_bytes=limits.memory_bytes),
+            machine=Machine(cores=limits.cores, memory_bytes=limits.memory_bytes, hostname=platform.node()),
             context=task.context,
             fingerprint=spec.fingerprint,
             created_at=self._clock(),
         )
-        self._drop_ended()
-        held = _Held(self._made(spec, record.id))
-        self._held[spec.name] = held
-        return held.session
+        self._hold(spec.name, record.id)
+        return self._put(spec.name, self._made(spec, record.id)).session
+
+    def _hold(self, name: str, study_id: int) -> None:
+        """Raises ConflictError while another server, or `exec`, goes on with that session."""
+        if not self.history.hold(study_id):
+            raise ConflictError(
+                f"session={name!r} is served by another process, perhaps on another machine that shares this history",
+                hint="use that server, or end it: this one goes on with the session then; or give another name",
+            )
+
+    def _put(self, name: str, session: Session) -> Held:
+        """Keeps a session in memory, instead of the one of that name that has ended."""
+        held = Held(session)
+        with self._lock:
+            self._drop_ended()
+            before, self._held[name] = self._held.get(name), held
+        if before is not None:
+            self.history.let_go(before.session.study_id)
+        return held
+
+    @contextmanager
+    def _alone(self, name: str) -> Iterator[None]:
+        """For what may take long of one session: those of other names go on meanwhile."""
+        with self._lock:
+            door = self._doors.setdefault(name, Door())
+            door.n += 1
+        try:
+            with door.lock:
+                yield
+        finally:
+            with self._lock:
+                door.n -= 1
+                if door.n == 0:
+                    del self._doors[name]
 
     def _made(self, spec: SessionSpec, study_id: int) -> Session:
         setting = Setting(spec.name, study_id, spec.task(), self._folder)
@@ -192,7 +197,7 @@ class Sessions:
 
         Raises:
             UnknownError: there is none.
-            ConflictError: another server has gone on with it.
+            ConflictError: another server serves it, or has gone on with it.
             StuckError: it cannot go on.
             HistoryError: the history cannot be read.
         """
@@ -209,7 +214,7 @@ class Sessions:
             return held.call(call, self._timers)
 
     @contextmanager
-    def _taken(self, name: str) -> Iterator[_Held]:
+    def _taken(self, name: str) -> Iterator[Held]:
         """The session with its lock; another one of that name where it was restarted, or let go of, while it was waited for."""
         while True:
             held = self._get(name)
@@ -228,7 +233,7 @@ class Sessions:
             ConflictError: as `use`.
         """
         held = self._held.get(name)
-        if held is None or held.long_s > _SHORT_S or not held.lock.acquire(blocking=False):
+        if held is None or held.long_s > SHORT_S or not held.lock.acquire(blocking=False):
             return None
         try:
             if self._held.get(name) is not held:
@@ -238,21 +243,20 @@ class Sessions:
         finally:
             held.lock.release()
 
-    def _require_own(self, held: _Held) -> None:
+    def _require_own(self, held: Held) -> None:
         refused = self.keeper.refused.get(held.session.study_id)
         if refused is not None:
             raise ConflictError(refused.message, hint=refused.hint)
 
-    def _get(self, name: str) -> _Held:
-        with self._lock:
-            if name not in self._held:
-                loaded = self._loaded(name)
-                self._drop_ended()
-                self._held[name] = _Held(loaded)
-            return self._held[name]
+    def _get(self, name: str) -> Held:
+        held = self._held.get(name)
+        if held is None:
+            with self._alone(name):
+                held = self._held.get(name) or self._put(name, self._loaded(name))
+        return held
 
     def _drop_ended(self) -> None:
-        """Lets go of sessions that nobody asks for any more: the history has them."""
+        """Lets go of sessions that nobody asks for any more: the history has them. The lock is held."""
         over = [(name, held) for name, held in self._held.items() if held.session.is_forgotten]
         unkept = {**self.keeper.flush().result(), **self.keeper.refused} if over else {}
         for name, held in over:
@@ -260,6 +264,7 @@ class Sessions:
                 if held.session.is_forgotten:
                     self.past[held.session.study_id] = summary_of(held.session)
                     del self._held[name]
+                    self.history.let_go(held.session.study_id)
                 held.lock.release()
 
     def _record(self, name: str) -> StudyRecord | None:
@@ -282,6 +287,18 @@ class Sessions:
     def _loaded(self, name: str) -> Session:
         """A session of the history; one that runs is told again what its journal says."""
         spec, record = self._spec(name)
+        if record.status != "running":
+            return self._told_again(name, spec, record)
+        self._hold(name, record.id)
+        try:
+            return self._told_again(
+                name, spec, self.history.study(record.id)
+            )  # another one may have ended it meanwhile
+        except BaseException:
+            self.history.let_go(record.id)
+            raise
+
+    def _told_again(self, name: str, spec: SessionSpec, record: StudyRecord) -> Session:
         with _going_on(name):
             session = self._made(spec, record.id)
             trials, events = self.history.trials(record.id), self.history.events(record.id)
@@ -291,7 +308,7 @@ class Sessions:
             by_number = {trial.number: trial for trial in trials}
             for event in events:
                 session.replay(event.kind, event.text, by_number)
-            session.restored()
+            session.restored(by_number)
         return session
 
     def restart(self, name: str) -> Session:
@@ -301,12 +318,12 @@ class Sessions:
             UnknownError: there is none.
             StuckError: not even how it was begun can be read; it is ended.
         """
-        with self._lock:
+        with self._alone(name):
             if self.stop_stuck(name):
                 return self._new(self._spec(name)[0])
             with self.use(name) as old:
                 old.stop("restarted by a client")
-                self.keeper.wait()
+                self.keeper.wait(old.study_id)
                 new = self._new(old.spec)
                 new.members.by_id = old.members.by_id
                 return new
@@ -317,7 +334,7 @@ class Sessions:
         Raises:
             UnknownError: there is none.
         """
-        with self._lock:
+        with self._alone(name):
             try:
                 self._get(name)
             except StuckError as error:
@@ -329,8 +346,10 @@ class Sessions:
         """Without reading more than its name and status: the row may be what is damaged."""
         for each in self.summaries():
             if each.name == name and each.status == "running":
+                self._hold(name, each.id)
                 verdict = Verdict(result="interrupted", stop_reason=why.message, objective=each.objective)
                 self.history.update_study(each.id, status="stopped", verdict=verdict)
+                self.history.let_go(each.id)
 
     def summaries(self) -> list[StudySummary]:
         """The sessions of the history, oldest first, without their trials: quick for thousands."""
@@ -342,6 +361,17 @@ class Sessions:
             return [held.session for held in self._held.values()]
 
 
+def _require_this_host(record: StudyRecord) -> None:
+    """Raises StuckError for a session that was measured on another machine: its figures are none of this one."""
+    there, here = record.machine.hostname, platform.node()
+    if not is_same_host(there, here):
+        raise StuckError(
+            f"session={record.name!r} was measured on host={there!r}, and this is host={here!r}",
+            hint="give the one of this host another name (--name), or begin a new one with --again, which ends that one; "
+            "a host that has only been renamed, or a container, goes on with it under its old host name",
+        )
+
+
 class _Nowhere(Journal):
     """Keeps nothing: for a session that is only tried."""
 
@@ -351,7 +381,7 @@ class _Nowhere(Journal):
     def event(self, kind: str, text: str) -> None:
         pass
 
-    def trial(self, trial: Any) -> None:
+    def told(self, trial: Any, run: str = "") -> None:
         pass
 
     def end(self, status: str, verdict: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
@@ -21,6 +22,8 @@ _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _KNOB = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
 _DIRECTIONS = {"minimise": "cost", "maximise": "score"}
 _MAX_LEASE_S = 7 * 86400.0
+_CLOSE = 0.001
+"""Of a range: the middle may be so far off."""
 
 _Any = StrictBool | StrictInt | StrictFloat | StrictStr
 _Text = Annotated[str, Field(max_length=1000)]
@@ -54,25 +57,38 @@ class KnobSpec(_Model):
         Raises:
             SpaceError: the definition contradicts itself.
         """
-        values = self.model_dump()
-        values["kind"] = KnobKind(self.kind)
-        if values["default"] is None:
-            values["default"] = self._middle()
-        return Knob(**values)
+        knob = Knob(**{**self.model_dump(), "kind": KnobKind(self.kind), "default": self._first()})
+        return replace(knob, default=_middle(knob)) if self.default is None and knob.is_numeric else knob
 
-    def _middle(self) -> Value:
+    def _first(self) -> Value:
+        """The default, as far as it can be said before the definition is checked."""
+        if self.default is not None:
+            return self.default
         if self.kind == "boolean":
             return False
         if self.kind in ("choice", "ordinal"):
             return self.choices[0] if self.choices else ""
-        if self.low is None or self.high is None:
-            return 0
-        low, high = float(self.low), float(self.high)
-        middle = math.sqrt(low * high) if self.log and low > 0 else (low + high) / 2
-        step = float(self.step or (1 if self.kind == "integer" else 0))
-        if step > 0:
-            middle = low + math.floor((middle - low) / step) * step
-        return round(middle) if self.kind == "integer" else float(f"{middle:.6g}")
+        return self.low or 0
+
+
+def _middle(knob: Knob) -> int | float:
+    """The legal value in the middle of a range, or just below; of reals one of six digits where that is as good."""
+    if knob.kind is KnobKind.INTEGER:
+        first, last, apart = int(knob.low or 0), int(knob.high or 0), int(knob.step or 1)
+        middle = math.isqrt(first * last) if knob.log else (first + last) // 2
+        return first + (middle - first) // apart * apart
+    low, high, step = float(knob.low or 0), float(knob.high or 0), float(knob.step or 0)
+    centre = _geometric_mean(low, high) if knob.log else low / 2 + high / 2
+    if step > 0:
+        centre = low + math.floor((centre - low) / step) * step
+    short = float(f"{centre:.6g}")
+    is_as_good = knob.contains(short) and abs(short - centre) <= _CLOSE * (high - low)
+    return short if is_as_good else knob.clip(centre)
+
+
+def _geometric_mean(a: float, b: float) -> float:
+    product = a * b
+    return math.sqrt(product) if 0 < product < math.inf else math.sqrt(a) * math.sqrt(b)
 
 
 class LayerSpec(_Model):

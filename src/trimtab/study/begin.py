@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Protocol, TypeVar
@@ -15,7 +16,7 @@ from typing import Protocol, TypeVar
 from trimtab.errors import ForeignChangeError, HistoryError, UsageError
 from trimtab.flow import Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
-from trimtab.history import History, StudyRecord, space_to_json
+from trimtab.history import History, RefusedError, StudyRecord, host_of, space_to_json
 from trimtab.records import Objective, Trial
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
@@ -128,7 +129,7 @@ def new_record(
         space=space_to_json(stage.space),
         objective=str(objective or stage.objective),
         baseline=stage.baseline,
-        machine=stage.machine,
+        machine=replace(stage.machine, hostname=host_of(stage.machine)),
         context=stage.workload.context,
         fingerprint=fingerprint,
         created_at=time.time(),
@@ -137,18 +138,31 @@ def new_record(
 
 
 @contextmanager
-def not_left_running(history: History, study_id: int, *, again: bool = False) -> Iterator[None]:
-    """A study that an error or a second Ctrl-C ends is "interrupted": it does not count as running, and can be resumed. By the
-    same command, which is said to whoever stops it, unless that asks to begin `again`."""
+def not_left_running(history: History, record: StudyRecord, *, again: bool = False) -> Iterator[None]:
+    """A study is run by one process at a time; one that an error or a second Ctrl-C ends is "interrupted": it does not count as
+    running, and can be resumed. By the same command, which is said to whoever stops it, unless that asks to begin `again`.
+
+    Raises:
+        HistoryError: another process, perhaps on another machine, runs it; its status is left alone.
+    """
+    if not history.hold(record.id):
+        raise HistoryError(
+            f"another process runs study={record.name!r}, perhaps on another machine that shares this history",
+            hint="end that one, or give this study another name",
+        )
     try:
         yield
+    except RefusedError:  # somebody else has written its trials, and may still run it
+        raise
     except BaseException as error:
         if isinstance(error, Interrupted) and not again:
             error.hint = f"{error.hint}; the same command resumes"
         with suppress(HistoryError):
-            if history.study(study_id).status == "running":
-                history.update_study(study_id, status="interrupted")
+            if history.study(record.id).status == "running":
+                history.update_study(record.id, status="interrupted")
         raise
+    finally:
+        history.let_go(record.id)
 
 
 def require_same_baseline(record: StudyRecord, stage: Stage) -> None:

@@ -61,7 +61,8 @@ def winner_of(record: StudyRecord) -> Config:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What `apply_winner` asks about: the settings, and where they go (server, files, restart command)."""
+    """What `apply_winner` asks about: the settings, and where they go (server, files, restart command); on which host the winner
+    was proven, where that is another one."""
 
     changes: tuple[Change, ...]
     where: Mapping[str, str]
@@ -99,7 +100,8 @@ def apply_winner(
         )
     with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab apply {record.name}"):
         _require_fit(stage, config)
-        if not agrees(Proposal(tuple(_changes(stage.states, config)), stage.stack.where())):
+        where = {**_proven_elsewhere(record, stage), **stage.stack.where()}
+        if not agrees(Proposal(tuple(_changes(stage.states, config)), where)):
             return None
         commit(
             stage.stack,
@@ -128,6 +130,16 @@ def _require_same_kind(record: StudyRecord, file: StudyFile) -> None:
             f"the study file's targets are {', '.join(sorted(given))}, and the study's were {', '.join(sorted(then))}",
             hint=hint,
         )
+
+
+def _proven_elsewhere(record: StudyRecord, stage: Stage) -> Mapping[str, str]:
+    """On which other host the winner was proven: that says less of this one, and whoever applies it must know."""
+    from trimtab.history import host_of, is_same_host
+
+    here = host_of(stage.machine)
+    if is_same_host(record.machine.hostname, here):
+        return {}
+    return {"proven on": f"host {record.machine.hostname}, and not on this one ({here})"}
 
 
 def _tables(record: StudyRecord) -> Mapping[str, Mapping[str, Any]]:

@@ -11,6 +11,7 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from trimtab.errors import HistoryError, UsageError
@@ -31,6 +32,7 @@ from trimtab.study.begin import (
 )
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
+from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.rank import design_name
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, require_one_context
@@ -79,7 +81,7 @@ def run_design(
     fingerprints = _fingerprints(file, kind)
     recover_first(state_dir, say or listener.phase, folders)
     with open_history_at(file.history, state_dir) as history:
-        found = None if again else history.find_study(name, is_own=True)
+        found = None if again else find_known(history, name, partial(target_host, file, state_dir))
         if found is not None and found.fingerprint not in fingerprints:
             raise HistoryError(
                 f"the history holds a design named {name!r} of another study file (or its workload's scripts differed)",
@@ -93,7 +95,7 @@ def run_design(
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             require_metrics(stage)
             record = found or new_record(history, stage, fingerprints[0], name=name)
-            with not_left_running(history, record.id, again=again):
+            with not_left_running(history, record, again=again):
                 require_same_baseline(record, stage)
                 plan = DesignPlan(
                     kind=kind, batches=tuple(batches), n_runs=len(design.configs), notes=tuple(design.notes)

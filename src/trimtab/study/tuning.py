@@ -32,6 +32,7 @@ from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.fragments import write_fragments
 from trimtab.study.in_engine import keep_classes, watch_engines
+from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle
@@ -60,7 +61,7 @@ def tune(
         file: the study.
         state_dir: journal, locks, history.
         listener: told of everything.
-        again: start a new study even when the newest one of that name is finished or can be resumed.
+        again: start a new study even when the newest one of that name is finished or can be resumed, or is of another host.
         say: told of what was taken back; the listener when None.
         on_accept: called once the history holds this study, begun, resumed or finished: before that the file may be refused.
 
@@ -78,7 +79,7 @@ def tune(
     recover_first(state_dir, say or listener.phase, folders)
     history = open_history_at(file.history, state_dir)
     try:
-        found = None if again else history.find_study(file.study.name, is_own=True)
+        found = None if again else find_known(history, file.study.name, partial(target_host, file, state_dir))
         if found is not None and found.fingerprint not in fingerprints and not history.trials(found.id):
             found = None  # nothing was measured before something in its file, or its scripts, had to be corrected
         if found is not None and found.fingerprint not in fingerprints:
@@ -102,7 +103,7 @@ def tune(
             _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
             guarding_of(file, state_dir).switch.require_off()
             record = found or new_record(history, stage, fingerprints[0])
-            with not_left_running(history, record.id, again=again):
+            with not_left_running(history, record, again=again):
                 require_same_baseline(record, stage)
                 on_accept()
                 return _run(stage, task, history, record, state_dir, listener)

@@ -1,0 +1,163 @@
+"""Holding: of all processes that use a history, which one goes on with a study; one that has died holds nothing."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import threading
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from trimtab.errors import HistoryError
+
+__all__ = ["DatabaseHolding", "FileHolding", "Holding", "holding_of"]
+
+_KIND = 0x7472696D
+"""First of the two numbers of an advisory lock of ours; the second is the study's."""
+
+_NO_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+"""What a file system says that has none; then nothing is held against others there."""
+
+
+class Holding:
+    """Of a history that no other process can reach; the others derive from it. Threads may share it."""
+
+    def take(self, study_id: int) -> bool:
+        """Takes the study; False at once while another process has it. What is held already may be taken again."""
+        return True
+
+    def let_go(self, study_id: int) -> None:
+        """Gives it back. Idempotent."""
+
+    def close(self) -> None:
+        """Gives everything back. Idempotent."""
+
+
+class FileHolding(Holding):
+    """Of a SQLite file: a lock on one byte for each study, in an empty file beside it."""
+
+    def __init__(self, database: Path) -> None:
+        self._database, self._path = database, database.with_name(database.name + "-held")
+        self._handle: int | None = None
+        self._lock = threading.Lock()
+
+    def take(self, study_id: int) -> bool:
+        """As promised above.
+
+        Raises:
+            HistoryError: the file beside the history cannot be made.
+        """
+        with self._lock:
+            if self._handle is None:
+                self._handle = self._opened()
+            try:
+                _set(self._handle, fcntl.F_WRLCK, study_id)
+            except OSError as error:
+                return error.errno in _NO_LOCKS
+            return True
+
+    def _opened(self) -> int:
+        """Whoever may write the history may write this."""
+        try:
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            if os.fstat(handle).st_uid == os.geteuid():
+                os.fchmod(handle, self._database.stat().st_mode & 0o666)
+        except OSError as error:
+            raise HistoryError(
+                f"cannot use file={str(self._path)!r}, which shows who goes on with a study: {error.strerror}",
+                hint="make it writable, or give another path for the history",
+            ) from error
+        return handle
+
+    def let_go(self, study_id: int) -> None:
+        """Gives it back. Idempotent."""
+        with self._lock:
+            if self._handle is not None:
+                try:
+                    _set(self._handle, fcntl.F_UNLCK, study_id)
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
+
+    def close(self) -> None:
+        """Gives everything back. Idempotent."""
+        with self._lock:
+            if self._handle is not None:
+                os.close(self._handle)
+                self._handle = None
+
+
+def _set(handle: int, how: int, study_id: int) -> None:
+    """A lock of the open file and not of the process: other handles of it here are others, and closing them frees nothing."""
+    fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack("hhqqi", how, os.SEEK_SET, study_id, 1, 0))
+
+
+class DatabaseHolding(Holding):
+    """Of a PostgreSQL database: advisory locks of one connection, which the server drops with it.
+
+    A connection that is lost takes the locks with it until the next `take`, which takes them again where nobody else has them;
+    meanwhile two trials of one number cannot be kept.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._connection: Connection | None = None
+        self._held: set[int] = set()
+        self._lock = threading.Lock()
+
+    def take(self, study_id: int) -> bool:
+        """As promised above; may raise the driver's errors."""
+        with self._lock:
+            if study_id in self._held:
+                return True
+            try:
+                is_ours = self._asked("pg_try_advisory_lock", study_id)
+            except DBAPIError:  # the server may have been started anew, hours after it was last asked
+                self._drop()
+                is_ours = self._asked("pg_try_advisory_lock", study_id)
+            if is_ours:
+                self._held.add(study_id)
+            return is_ours
+
+    def _asked(self, function: str, study_id: int) -> bool:
+        if self._connection is None:
+            self._connection = self._engine.connect()
+            for each in sorted(self._held):
+                self._asked("pg_try_advisory_lock", each)
+        values = {"kind": _KIND, "study": study_id}
+        return bool(self._connection.scalar(text(f"select {function}(:kind, :study)"), values))
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.invalidate()
+            self._connection.close()
+            self._connection = None
+
+    def let_go(self, study_id: int) -> None:
+        """Gives it back. Idempotent."""
+        with self._lock:
+            if study_id not in self._held:
+                return
+            self._held.remove(study_id)
+            try:
+                self._asked("pg_advisory_unlock", study_id)
+            except DBAPIError:  # with the connection the lock is gone
+                self._drop()
+
+    def close(self) -> None:
+        """Gives everything back. Idempotent."""
+        with self._lock:
+            self._held.clear()
+            self._drop()
+
+
+def holding_of(engine: Engine) -> Holding:
+    """Of the history that `engine` reaches."""
+    if engine.dialect.name == "postgresql":
+        return DatabaseHolding(engine)
+    name = engine.url.database
+    return FileHolding(Path(name)) if name and name != ":memory:" else Holding()
