@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,10 @@ from tests.report.test_lines import squeezed
 from trimtab.errors import UsageError
 from trimtab.history.codec import dumps, loads
 from trimtab.history.space import space_to_json
-from trimtab.importance import Consensus, RankProblem, rank_knobs
+from trimtab.importance import Consensus, Dependence, KnobRank, Pair, RankProblem, rank_knobs
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.report import render_html, render_rank_html, report_text, to_json, write_rank_html
-from trimtab.report.explain import explain, kept_ranks, with_plots
+from trimtab.report.explain import Explanation, explain, kept_ranks, with_plots
 from trimtab.report.explain_charts import _ticks, explanation_figures
 from trimtab.space import Config, Knob, KnobKind, Space
 
@@ -209,3 +210,41 @@ def test_ticks_are_values_that_the_setting_may_have(low: float, high: float, is_
     ticks = _ticks(Space([knob]), knob.name)
     assert 2 <= len(ticks["tickvals"]) == len(ticks["ticktext"]) <= 8
     assert ticks["tickvals"] == sorted(set(ticks["tickvals"]))
+
+
+def test_each_knob_and_each_value_has_a_place_of_its_own() -> None:
+    """Also where names are too long to be shown whole, and values differ in late digits only."""
+    first, last = "a_long_name_of_a_group", "of_the_largest_buffer"
+    names = [f"{first}_that_many_knobs_have_{end}" for end in ("size", "long_size")]
+    names += [f"{first}_{middle}_{last}" for middle in ("min", "max")]
+    ranks = tuple(
+        KnobRank(knob=name, score=0.25, score_low=0.2, score_high=0.3, rank=2.5, rank_low=1, rank_high=4)
+        for name in names
+    )
+    consensus = Consensus(knobs=ranks, rankings=(), knee=1, n_trials=30, r2=0.9)
+    space = Space([Knob(name=name, kind=KnobKind.REAL, low=1000.2, high=1000.8, default=1000.2) for name in names[:2]])
+    values = (1000.2, 1000.4, 1000.6, 1000.8)
+    pair = Pair(
+        first=names[0], second=names[1], share=0.5, share_low=0.4, share_high=0.6, first_values=values, second_values=values,
+        loss=tuple(tuple(float(i + j) for j in range(4)) for i in range(4)),
+    )  # fmt: skip
+    figures = explanation_figures(Explanation(consensus=consensus, text="", space=space, pairs=(pair,)))
+    assert len(set(figures["importance"]["data"][0]["y"])) == len(names)
+    cells = figures["pair0"]["data"][0]
+    assert cells["x"] == cells["y"] == ["1,000.2", "1,000.4", "1,000.6", "1,000.8"]
+    assert len(set(_ticks(space, names[0])["ticktext"])) > 2
+
+
+def test_plots_are_made_of_one_set_of_models(ranked: tuple[Study, Consensus], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    class Counted(Dependence):
+        def __init__(self, *arguments: Any) -> None:
+            made.append(self)
+            super().__init__(*arguments)
+
+    for place in ("slices", "interactions"):
+        monkeypatch.setattr(f"trimtab.importance.{place}.Dependence", Counted)
+    monkeypatch.setattr("trimtab.importance.Dependence", Counted, raising=False)
+    assert len(with_plots(*ranked[0], ranked[1]).slices) >= 2
+    assert len(made) == 1

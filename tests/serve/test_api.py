@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 
 from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api
 from trimtab.errors import HistoryError
-from trimtab.history import History
+from trimtab.history import History, Imported, take_in
+from trimtab.serve.live import LiveView
 
 
 def seconds(config: Any) -> float:
@@ -296,3 +298,37 @@ def test_study_files_are_those_of_one_folder(served: Callable[..., Api], tmp_pat
     api.post("/api/v1/sessions", BEGIN)
     api.post("/api/v1/sessions/s/stop")
     _problem(api.post("/api/v1/studies/1/stop"), 409, "study='s' does not run: its status is stopped")
+
+
+def test_an_imported_session_is_a_study_that_does_not_run(api: Api) -> None:
+    """Also where it ran when it was exported, and a session of this server has its name."""
+    api.post("/api/v1/sessions", BEGIN)
+    history = api.hub.sessions.history
+    copy = history.copy(1)
+    take_in(history, Imported([replace(copy, record=replace(copy.record, name="t", created_at=1.0))]), "far.jsonl")
+    assert api.post("/api/v1/sessions", {**BEGIN, "name": "t"}).status_code == 201
+    seen = LiveView(api.hub)._looked()
+    assert [(row["id"], row["name"], row["status"]) for row in seen["studies"]] == [(2, "t", "running")]
+    assert [(row["study_id"], row["name"]) for row in seen["sessions"]] == [(1, "s"), (3, "t")]
+    _problem(api.post("/api/v1/studies/2/stop"), 409, "study='t' was imported from ")
+    assert api.get("/api/v1/sessions/t").json()["state"] == "running"
+    assert api.post("/api/v1/studies/3/stop").json() == {"stopping": "t"}
+
+
+def test_the_trouble_of_one_session_is_not_that_of_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = [api.post("/api/v1/sessions", {**BEGIN, "name": name}).json()["study_id"] for name in ("sick", "well")]
+    add_many = History.add_many
+
+    def sick(history: History, trials: Any, events: Any, *more: Any, **how: Any) -> None:
+        if any(study_id == ids[0] for study_id, _ in [*trials, *events]):
+            raise HistoryError("cannot store a value in the history")
+        add_many(history, trials, events, *more, **how)
+
+    clients = [api.join(name) for name in ("sick", "well")]
+    monkeypatch.setattr(History, "add_many", sick)
+    assert api.post("/api/v1/sessions/sick/pause").status_code == 507
+    for what in ("pause", "resume", "restart", "stop"):
+        assert api.post(f"/api/v1/sessions/well/{what}").status_code == 200, what
+    found = api.post("/api/v1/sessions/well/fetch", {"client": clients[1]})
+    assert (found.status_code, found.json()["state"]) == (200, "ended")
+    monkeypatch.undo()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,3 +37,18 @@ def test_each_new_best_is_drawn() -> None:
     drawn = {trial.number for trial in _thinned(trials, 16)}
     assert 7 in drawn
     assert 9 not in drawn
+
+
+def test_the_best_is_that_of_the_mean_of_its_runs() -> None:
+    record: Any = SimpleNamespace(verdict=Verdict(), baseline=BASELINE)
+    losses = [(4, -0.3), (8, -0.1), (4, 0.0), (8, -0.1), (4, 0.0), (4, 0.0)]
+    trials = [_trial(n, cache, loss) for n, (cache, loss) in enumerate(losses)]
+    assert _best_of(record, trials[:1]) == {"cache": 4}
+    assert _best_of(record, trials) == {"cache": 8}
+
+
+def test_the_baseline_is_drawn_however_long_the_proof_is() -> None:
+    trials = [_trial(0, 2, 0.0), *(replace(_trial(n, 3, 0.1), role=Role.PROOF_CANDIDATE) for n in range(1, 60))]
+    drawn = [trial.number for trial in _thinned(trials, 16)]
+    assert len(drawn) == 16
+    assert (drawn[0], drawn[-1]) == (0, 59)

@@ -23,7 +23,7 @@ class Framework(Api):
     def __init__(self, api: Api) -> None:
         quick = api.app._app
         assert isinstance(quick, Quick)
-        self.hub, self.app = api.hub, Guard(quick._app, api.hub.settings)
+        self.hub, self.app = api.hub, Guard(quick._app, api.hub.settings, api.hub.connections)
 
 
 def _told(answer: httpx.Response) -> tuple[int, list[tuple[bytes, bytes]], bytes]:

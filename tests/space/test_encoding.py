@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -115,6 +116,30 @@ def test_reals_are_held_to_six_digits() -> None:
     assert space.validate({"r": 0.123456789})["r"] == 0.1235
     assert space.validate({"r": 7})["r"] == 7.0
     assert isinstance(space.validate({"r": 7})["r"], float)
+
+
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    ("low", "high"), [(2400000.0, 2400050.0), (1e9, 1e9 + 10), (1234567.0, 1234569.0), (0.333, 0.3334)]
+)
+def test_a_range_far_from_zero_has_many_values(low: float, high: float, log: bool) -> None:
+    space = Space([real("r", low, high, log=log)])
+    found = space.decode_many(np.linspace(0, 1, 30_000)[:, None])
+    assert len(set(found)) >= 10_000
+    assert [space.decode(space.encode(config)) for config in found[::300]] == found[::300]
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e7), st.floats(0, 1), st.booleans())
+def test_what_was_a_value_of_a_real_knob_still_is(low: float, width: float, place: float, log: bool) -> None:
+    """In histories of versions that knew six digits only."""
+    low = abs(low) + 1e-3 if log else low
+    knob = real("r", low, low + width, log=log)
+    high = float(knob.high or 0)
+    value = low + place * (high - low)
+    digits = 5 - math.floor(math.log10(abs(value) if log else max(abs(low), abs(high))))
+    old = round(value, digits)
+    if low + 10.0**-digits < old < high - 10.0**-digits:
+        assert Space([knob]).validate({"r": old})["r"] == old
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,8 @@ def test_points_and_configs_go_both_ways_and_repairs_stay_round() -> None:
     repaired = space.repair(large)
     assert space.is_feasible(repaired)
     assert BUFFERS.format(repaired["buffers"]) == "320MB"
-    assert space.tightened().is_feasible(repaired)
+    low, high = space.bounds()["buffers"]
+    assert low <= int(repaired["buffers"]) <= high
 
 
 def test_the_found_value_is_legal_however_odd_and_others_are_refused() -> None:

@@ -18,7 +18,7 @@ from trimtab.search import SearchProblem, create
 from trimtab.search.warm import WarmLog
 from trimtab.space import Knob, KnobKind, Space
 from trimtab.study.replay import Replay, find_recorded, make_replay
-from trimtab.study.search_bench import bench_search
+from trimtab.study.search_bench import bench_search, chances
 from trimtab.testing.surfaces import CONTEXT
 
 pytestmark = pytest.mark.slow
@@ -166,6 +166,23 @@ def test_a_searcher_is_not_better_than_its_equal(replay: Replay, monkeypatch: py
     found = bench_search(replay, searchers=("random", "lhs"), n_trials=10, n_repeats=6)
     assert found.beaten == ()
     assert found.p_values == {"random": 1.0}
+
+
+def test_equal_searchers_are_told_apart_by_chance_only() -> None:
+    """The best of five was chosen by the same runs."""
+    rng, n_claims = np.random.default_rng(1), 0
+    for _ in range(300):
+        finals = rng.random((5, 6))
+        finals = finals[np.argsort(-finals.mean(axis=1))]
+        n_claims += min(chances(finals.tolist(), 256)) < 0.05
+    assert n_claims <= 300 * 0.05 + 2 * math.sqrt(300 * 0.05)
+
+
+def test_a_bad_searcher_hides_no_difference_between_good_ones() -> None:
+    noise = 0.02 * np.random.default_rng(2).standard_normal((4, 8))
+    found = chances((noise + np.array([[0.9], [0.8], [0.8], [0.1]])).tolist())
+    assert max(found) < 0.05
+    assert found == sorted(found, reverse=True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def integer(name: str, low: int, high: int, *, default: int | None = None, step:
 
 def real(name: str, low: float, high: float, *, default: float | None = None, step: float | None = None, log: bool = False,
          unit: str = "", special: Sequence[float] = (), condition: str | None = None) -> dict[str, Any]:  # fmt: skip
-    """A number in [low, high]; without a step it is held to six digits."""
+    """A number in [low, high]; without a step it is held to six digits, or to more in a range that needs them."""
     return _numeric("real", name, low, high, default, step, log, unit, special, condition)
 
 

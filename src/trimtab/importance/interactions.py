@@ -46,16 +46,21 @@ class Pair:
     loss: tuple[tuple[float, ...], ...]
 
 
-def top_pairs(problem: RankProblem, n: int = 3) -> tuple[Pair, ...]:
+def top_pairs(problem: RankProblem, n: int = 3, *, dependence: Dependence | None = None) -> tuple[Pair, ...]:
     """At most `n` pairs whose interaction stands out of the noise, strongest first.
 
     Shown are pairs that the surrogate of all samples has as a product, that have a share of 1 % or more, and that
     interact in nine of ten resamples as well; often there are none.
 
+    Args:
+        problem: the trials.
+        n: the most.
+        dependence: that of `problem`, where it is at hand.
+
     Raises:
         UsageError: as `samples_of`.
     """
-    dependence = Dependence(problem)
+    dependence = dependence or Dependence(problem)
     model = dependence.surrogates[0].model
     known = {block.knobs for block in model.blocks if len(block.knobs) == 2}
     names = dependence.samples.names

@@ -113,13 +113,14 @@ def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus
         return Explanation(consensus=found, text=text)
     try:
         problem = _problem(study, trials)
+        dependence = importance.Dependence(problem)
         names = found.names[: max(1, min(_SLICES, found.knee))]
         return Explanation(
             consensus=found,
             text=consensus_text(found),
             space=problem.space,
-            slices=tuple(importance.slice_of(problem, name) for name in names),
-            pairs=importance.top_pairs(problem, _PAIRS),
+            slices=tuple(dependence.slice_of(name) for name in names),
+            pairs=importance.top_pairs(problem, _PAIRS, dependence=dependence),
         )
     except TrimtabError as error:
         return Explanation(consensus=found, text=f"{consensus_text(found)} No slices: {error.message}.")

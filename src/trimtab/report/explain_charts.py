@@ -7,6 +7,7 @@ all have the room that the search gave them; ticks name them as the target write
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from trimtab.importance import Consensus, Pair, Slice
 from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level
 from trimtab.report.explain import Explanation
 from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title
-from trimtab.report.words import clean, counted, number_text
+from trimtab.report.words import clean, counted
 from trimtab.space import Knob, KnobKind, Space, Value
+from trimtab.units import format_figure
 
 __all__ = ["by_knobs", "explanation_figures", "worth_figure"]
 
@@ -42,10 +44,11 @@ def explanation_figures(explanation: Explanation) -> dict[str, Figure]:
 def _importance(consensus: Consensus) -> Figure:
     shown = consensus.knobs[:_SHOWN][::-1]
     is_worth = {entry.knob for entry in consensus.knobs[: consensus.knee]}
+    named = _labels([entry.knob for entry in shown])
     trace = {
         "type": "bar",
         "orientation": "h",
-        "y": [_short(entry.knob) for entry in shown],
+        "y": [named[entry.knob] for entry in shown],
         "x": [100 * entry.score for entry in shown],
         "error_x": {
             "type": "data",
@@ -76,15 +79,15 @@ def worth_figure(lines: Sequence[LineWorth]) -> Figure | None:
     if not shown:
         return None
     sides = (("alone", "alone against yours", BLUE, "circle-open"), ("without", "with the others", GREEN, "circle"))
-    traces, gains = [], list[Gain]()
+    traces, gains, named = [], list[Gain](), _labels([line.knob for line in shown])
     for key, name, colour, symbol in sides:
         rows = [(line.knob, gain) for line in shown if (gain := getattr(line, key)) is not None]
         gains += [gain for _, gain in rows]
         if rows:
-            traces.append(_forest(name, colour, symbol, rows))
+            traces.append(_forest(name, colour, symbol, [(named[knob], gain) for knob, gain in rows]))
     made = layout(f"times as fast with the setting as without it, with {interval_title(gains)}", "",
                   height=120 + 40 * len(shown), shapes=[_upright(1.0)])  # fmt: skip
-    made["yaxis"] |= {"type": "category", "categoryarray": [_short(line.knob) for line in shown]}
+    made["yaxis"] |= {"type": "category", "categoryarray": [named[line.knob] for line in shown]}
     made["xaxis"] |= {"showgrid": True}
     return {"data": traces, "layout": made}
 
@@ -94,7 +97,7 @@ def _forest(name: str, colour: str, symbol: str, rows: Sequence[tuple[str, Gain]
         "type": "scatter",
         "mode": "markers",
         "name": name,
-        "y": [_short(knob) for knob, _ in rows],
+        "y": [label for label, _ in rows],
         "x": [gain.estimate for _, gain in rows],
         "error_x": _errors([gain for _, gain in rows], colour),
         "text": [gain.short_text for _, gain in rows],
@@ -170,8 +173,7 @@ def _ticks(space: Space, knob: str) -> Mapping[str, Any]:
         if described.is_numeric
         else list(space.levels(knob))
     )
-    texts = [escape(clean(_tick_text(space, knob, value))) for value in values]
-    return {"tickvals": _places(space, knob, values), "ticktext": texts}
+    return {"tickvals": _places(space, knob, values), "ticktext": _tick_texts(space, knob, values)}
 
 
 def _round(knob: Knob) -> list[int | float]:
@@ -191,9 +193,19 @@ def _round(knob: Knob) -> list[int | float]:
     return [round(value) if whole else value for value in found if not whole or value == round(value)]
 
 
-def _tick_text(space: Space, knob: str, value: Value) -> str:
+def _tick_texts(space: Space, knob: str, values: Sequence[Value]) -> list[str]:
+    """Of values of one knob, with as many digits as tell them apart."""
+    texts = list[str]()
+    for digits in range(3, 18):
+        texts = [escape(clean(_tick_text(space, knob, value, digits))) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _tick_text(space: Space, knob: str, value: Value, digits: int) -> str:
     if isinstance(value, float) and not space.knobs[knob].unit:
-        return number_text(value)
+        return format_figure(value, digits)
     return space.knobs[knob].format(value)
 
 
@@ -218,7 +230,7 @@ def _slice(space: Space, cut: Slice) -> Figure:
                             "arrayminus": [m - b for m, b in zip(mean, low, strict=True)], "color": BLUE}  # fmt: skip
     raw = {
         "type": "scatter", "mode": "markers", "name": "measured", "x": own, "y": [math.exp(-loss) for _, loss in cut.points],
-        "text": [escape(clean(_tick_text(space, cut.knob, value))) for value, _ in cut.points],
+        "text": _tick_texts(space, cut.knob, [value for value, _ in cut.points]),
         "marker": {"color": AMBER, "size": 6, "symbol": "circle-open"},
         "hovertemplate": "%{text}: %{y:.2f} times<extra></extra>",
     }  # fmt: skip
@@ -238,8 +250,8 @@ def _pair(space: Space, pair: Pair) -> Figure:
     gains = [[math.exp(-loss) for loss in row] for row in zip(*pair.loss, strict=True)]
     trace = {
         "type": "heatmap",
-        "x": [escape(clean(_tick_text(space, pair.first, value))) for value in pair.first_values],
-        "y": [escape(clean(_tick_text(space, pair.second, value))) for value in pair.second_values],
+        "x": _tick_texts(space, pair.first, pair.first_values),
+        "y": _tick_texts(space, pair.second, pair.second_values),
         "z": gains,
         "colorscale": "Cividis",
         "texttemplate": "%{z:.2f}",
@@ -252,6 +264,13 @@ def _pair(space: Space, pair: Pair) -> Figure:
     return {"data": [trace], "layout": made}
 
 
+def _labels(knobs: Sequence[str]) -> dict[str, str]:
+    """Short names by which the rows of a plot are known: each knob its own."""
+    short = {knob: _short(knob) for knob in knobs}
+    n_knobs = Counter(short.values())
+    return {knob: text if n_knobs[text] == 1 else escape(clean(knob)) for knob, text in short.items()}
+
+
 def _short(knob: str) -> str:
     text = clean(knob)
-    return escape(text if len(text) <= 40 else f"{text[:37]}...")
+    return escape(text if len(text) <= 40 else f"{text[:18]}...{text[-19:]}")

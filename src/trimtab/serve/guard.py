@@ -1,4 +1,4 @@
-"""Guard: what every request passes first: Host, Origin, size, rate and token. Nothing behind it sees a request that fails."""
+"""Guard: what every request passes first: connections, rate, Host, Origin, size and token. Nothing behind sees one that fails."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 
+from trimtab.serve.connections import Connections
 from trimtab.serve.problem import problem
 from trimtab.serve.settings import ServeSettings
 
@@ -64,8 +65,10 @@ class Guard:
     The page itself, its static files and `/health` need no token: they hold no data.
     """
 
-    def __init__(self, app: App, settings: ServeSettings, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._settings = app, settings
+    def __init__(
+        self, app: App, settings: ServeSettings, connections: Connections, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._app, self._settings, self._connections = app, settings, connections
         self._rates = _Rates(settings.most_per_s, clock)
         self._hosts = (
             {*_LOOPBACK, settings.host, *settings.names} if settings.is_local else {settings.host, *settings.names}
@@ -88,6 +91,8 @@ class Guard:
         await self._app(scope, _limited(receive, self._settings.most_body), sender)
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
+        if self._connections.are_too_many:
+            return problem(503, "too many connections are open", "close some, or try again later", {"Retry-After": "1"})
         address = (scope.get("client") or ("", 0))[0]
         if self._rates.is_over(address):
             return problem(
@@ -106,7 +111,10 @@ class Guard:
         if not length.isdecimal() or len(length) > 18 or int(length) > self._settings.most_body:
             return problem(413, _too_large(self._settings.most_body), "send less at a time")
         path = scope["path"]
-        if path in _OPEN or path.startswith("/static/") or self._bears_token(headers):
+        if path in _OPEN or path.startswith("/static/"):
+            return None
+        if self._bears_token(headers):
+            self._connections.known(scope.get("client"))
             return None
         return problem(
             401,

@@ -14,6 +14,7 @@ from typing import Any
 from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
 from trimtab.serve.commits import Commits
+from trimtab.serve.connections import Connections
 from trimtab.serve.kept import Kept
 from trimtab.serve.settings import ServeSettings
 from trimtab.serve.starts import Starts
@@ -55,6 +56,7 @@ class Hub:
     """Everything that is shared; used by one event loop.
 
     Attributes:
+        connections: those of the server.
         starts: studies that the server has started.
         kept: studies that people look at.
         commits: what waits for the history.
@@ -71,8 +73,10 @@ class Hub:
         state_dir: Path,
         clock: Callable[[], float] = time.monotonic,
         history_url: str | None = None,
+        connections: Connections | None = None,
     ) -> None:
         self.sessions, self.settings, self.state_dir, self.clock = sessions, settings, state_dir, clock
+        self.connections = connections or Connections()
         self.starts = Starts(settings.studies, state_dir, history_url)
         self.kept = Kept(sessions)
         self.commits = Commits(sessions.keeper)
@@ -135,11 +139,11 @@ class Hub:
         return rows
 
     def study_rows(self, *, with_sessions: bool = False) -> list[dict[str, Any]]:
-        """The studies of the command line; those that run on this machine from this state directory with what they do now."""
+        """All studies that are no session of this server; those that run here from this state directory with what they do now."""
         now = running_now(self.state_dir)
         rows = []
         for each in self.sessions.history.summaries():
-            if with_sessions or each.target != KIND:
+            if with_sessions or each.target != KIND or each.origin:
                 row, doing = strict(asdict(each)), now.get(each.id)
                 is_same = doing is not None and (doing["name"], doing["created_at"]) == (each.name, each.created_at)
                 rows.append({**row, "now": doing if is_same else None})

@@ -1,9 +1,12 @@
-"""How answers are written to a connection: head and body at once."""
+"""What this server adds to the protocol: head and body of an answer go out at once, and a connection without a whole request is
+closed after a while."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any, Literal
+
+from trimtab.serve.connections import Connections
 
 __all__ = ["Joined", "protocol"]
 
@@ -44,16 +47,48 @@ class Joined:
         return getattr(self._transport, name)
 
 
-def protocol() -> type[asyncio.Protocol] | Literal["auto"]:
-    """What uvicorn is to speak HTTP with: by httptools, with answers in one piece; its own choice without that."""
+def protocol(connections: Connections) -> type[asyncio.Protocol] | Literal["auto"]:
+    """What uvicorn is to speak HTTP with: by httptools, as above; its own choice without that, which watches no connection."""
     try:
         from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
     except ImportError:
         return "auto"
 
     class Protocol(HttpToolsProtocol):
+        _is_whole = False
+        _closing: asyncio.TimerHandle | None = None
+
         def connection_made(self, transport: Any) -> None:
             joined: Any = Joined(transport, self.loop)
             super().connection_made(joined)
+            connections.made(self.client, transport.close)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            connections.lost(self.client)
+            self._is_whole = True
+            self._watch()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self._is_whole == (self._closing is not None):
+                self._watch()
+
+        def on_message_begin(self) -> None:
+            self._is_whole = False
+            super().on_message_begin()
+
+        def on_message_complete(self) -> None:
+            self._is_whole = True
+            super().on_message_complete()
+
+        def _watch(self) -> None:
+            """A request is to be whole in time, however slowly it comes; between two of them uvicorn's own timer runs."""
+            if self._closing is not None:
+                self._closing.cancel()
+                self._closing = None
+            if not self._is_whole:
+                self._closing = self.loop.call_later(connections.idle_s, self.transport.close)
 
     return Protocol

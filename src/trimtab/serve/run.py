@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from trimtab.errors import UsageError
 from trimtab.history import open_history_at
 from trimtab.serve.app import make_app
+from trimtab.serve.connections import Connections
 from trimtab.serve.hub import Hub
 from trimtab.serve.protocol import protocol
 from trimtab.serve.settings import ServeSettings
@@ -42,12 +43,12 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
     # Linear algebra in one thread: matrices are small here, and threads that wait for each other burn cores.
     with listening, threadpool_limits(1, "blas"), open_history_at(history_url, state_dir) as history:
         sessions = Sessions(history, state_dir, sync_s=settings.sync_s)
-        hub = Hub(sessions, settings, state_dir, history_url=history_url)
+        hub = Hub(sessions, settings, state_dir, history_url=history_url, connections=Connections.of_this_process())
         app = make_app(hub)
         config = uvicorn.Config(
-            app, http=protocol(), log_level="warning", access_log=False, server_header=False, date_header=False, lifespan="off",
-            ssl_certfile=settings.cert, ssl_keyfile=settings.key, timeout_graceful_shutdown=_GRACE_S,
-            limit_concurrency=2000, timeout_keep_alive=60, ws="none", proxy_headers=False,
+            app, http=protocol(hub.connections), log_level="warning", access_log=False, server_header=False, date_header=False,
+            lifespan="off", ssl_certfile=settings.cert, ssl_keyfile=settings.key, timeout_graceful_shutdown=_GRACE_S,
+            timeout_keep_alive=60, ws="none", proxy_headers=False,
         )  # fmt: skip
         try:
             try:

@@ -21,7 +21,9 @@ from trimtab.report.svg import figure_svg
 from trimtab.serve.api import Operation
 from trimtab.serve.bodies import EmptyBody, SectionBody, StartBody
 from trimtab.serve.hub import Hub
+from trimtab.session.open import Means
 from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.session.sessions import KIND
 
 __all__ = ["STUDY_OPERATIONS"]
 
@@ -40,7 +42,7 @@ def _study_id(request: Request) -> int:
 
 
 def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
-    """At most about `most` of them: runs of the baseline and of the proof, each new best, failures, and others evenly."""
+    """At most about `most` of them: each new best, those of the proof and of what follows the search, and others evenly."""
     if len(trials) <= most:
         return list(trials)
     best, kept, every = float("inf"), [], -(-len(trials) // (most // 2))
@@ -49,11 +51,12 @@ def _thinned(trials: Sequence[Trial], most: int) -> list[Trial]:
         best = trial.loss if is_best and trial.loss is not None else best
         if is_best or index % every == 0 or trial.role not in (Role.SEARCH, Role.BASELINE, Role.DESIGN):
             kept.append(trial)
-    return kept[-most:] if len(kept) > most else kept
+    first = most // 4  # among them the baseline's first runs, which all others are compared with
+    return [*kept[:first], *kept[first - most :]] if len(kept) > most else kept
 
 
 def _is_full(trial: Trial) -> bool:
-    """Whether it may be the best: one that a guard has ended may not."""
+    """Whether it may be a new best: one that a guard has ended may not."""
     return trial.status is Status.OK and trial.is_feasible
 
 
@@ -129,11 +132,11 @@ async def _compare(hub: Hub, request: Request, body: None) -> Any:
 
 
 def _best_of(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
+    """The winner, else the config that is best by the mean of its runs, as a session tells its clients."""
     if record.verdict.result == "better":
         return {**record.baseline, **record.verdict.config}
-    done = [t for t in trials if _is_full(t) and t.loss is not None]
-    best = min(done, key=lambda t: t.loss or 0.0, default=None)
-    return dict(record.baseline if best is None or (best.loss or 0) >= 0 else best.config)
+    best, loss = Means().best(trials)
+    return dict(record.baseline if best is None or loss >= 0 else best)
 
 
 async def _files(hub: Hub, request: Request, body: None) -> Any:
@@ -166,11 +169,12 @@ async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
             raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
         if record.status != "running":
             raise ConflictError(f"study={record.name!r} does not run: its status is {record.status}")
-        if record.target == "session":
-            if not hub.sessions.stop_stuck(record.name):
-                with hub.sessions.use(record.name) as session:
-                    session.stop()
-                hub.sessions.keeper.wait()
+        if record.origin:
+            raise ConflictError(
+                f"study={record.name!r} was imported from {record.origin!r}", hint="stop it where it runs, if it does"
+            )
+        if record.target == KIND:
+            _stop_session(hub, record.name, study_id)
         else:
             hub.starts.stop(record.name, study_id, record.created_at)
         return {"stopping": record.name}
@@ -178,6 +182,16 @@ async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
     answer = await run_in_threadpool(stopped)
     hub.changed(answer["stopping"])
     return answer
+
+
+def _stop_session(hub: Hub, name: str, study_id: int) -> None:
+    if hub.sessions.stop_stuck(name):
+        return
+    with hub.sessions.use(name) as session:
+        if session.study_id != study_id:
+            raise ConflictError(f"session={name!r} was begun again: it is study id={session.study_id} now")
+        session.stop()
+    hub.sessions.keeper.wait(study_id)
 
 
 _ONE = "/api/v1/studies/{id}"

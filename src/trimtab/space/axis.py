@@ -220,18 +220,18 @@ class NumberAxis(Axis):
         self._flags = tuple(i for i, v in enumerate(self.points) if v in knob.special or not self._is_inside(v))
 
     def _check(self) -> None:
-        low, high = self.regular.low, self.regular.high
+        knob = self.knob
         if isinstance(self.regular, Lattice) and self.regular.n > MAX_LEVELS:
             raise SpaceError(
-                f"knob {self.knob.name}: {self.regular.n} values are too many to be searched",
+                f"knob {knob.name}: {self.regular.n} values are too many to be searched",
                 hint="give a step, or narrow low and high",
             )
-        if self.knob.kind is KnobKind.INTEGER and max(map(abs, (low, high, *self.points))) > _EXACT_FLOAT:
-            raise SpaceError(
-                f"knob {self.knob.name}: values beyond 2^53 cannot be searched", hint="give a coarser unit"
-            )
+        numbers = (knob.low or 0, knob.high or 0, knob.step or 0, *self.points)
+        if knob.kind is KnobKind.INTEGER and max(map(abs, numbers)) > _EXACT_FLOAT:
+            raise SpaceError(f"knob {knob.name}: values beyond 2^53 cannot be searched", hint="give a coarser unit")
+        low, high = self.regular.low, self.regular.high
         if not math.isfinite(high - low):
-            raise SpaceError(f"knob {self.knob.name}: the range {low} to {high} is too wide", hint="narrow it")
+            raise SpaceError(f"knob {knob.name}: the range {low} to {high} is too wide", hint="narrow it")
 
     def _is_inside(self, value: float) -> bool:
         return self.regular.low <= value <= self.regular.high
@@ -398,7 +398,7 @@ def axis_of(knob: Knob, also_legal: Iterable[Value] = ()) -> NumberAxis | LabelA
 
 
 def _is_on(knob: Knob, value: Value) -> bool:
-    """Whether the knob itself has exactly this value (a continuum holds six digits)."""
+    """Whether the knob itself has exactly this value (a continuum holds few digits)."""
     if not knob.contains(value):
         return False
     return isinstance(value, (str, bool)) or knob.clip(value) == value

@@ -1,4 +1,4 @@
-"""The regular range of a numeric knob: a lattice of equal steps, a continuum held to six decimal digits, or a ladder of
+"""The regular range of a numeric knob: a lattice of equal steps, a continuum held to few decimal digits, or a ladder of
 round values.
 
 Notation: k level number (0 .. n-1), t in [0, 1] the position along the range on its scale (linear or logarithmic).
@@ -8,6 +8,7 @@ Array methods work on float64, so that a lattice is exact up to 2^53; `nearest` 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -24,6 +25,12 @@ Array = NDArray[np.float64]
 _DIGITS = 6
 """Decimal digits to which reals without a step are held: enough for any tuning, few enough to be read, and to pass the
 unit interval exactly. Values of more digits that a server runs with are legal as extra points."""
+
+_RANGE_DIGITS = 5
+"""A range that is narrow for its distance from 0 is held to so many digits of its own width: it has 10,000 values at least."""
+
+_EXACT_DIGITS = 15
+"""A double tells apart as many decimal digits."""
 
 _TINY = 1e-270
 """Reals are told apart down to six digits of this, so that no power of ten overflows."""
@@ -120,7 +127,8 @@ class Lattice:
 
 @dataclass(frozen=True, slots=True)
 class Continuum:
-    """Reals in [low, high], rounded to six digits (of the larger bound; of the value itself on a log scale)."""
+    """Reals in [low, high], rounded to six digits (of the larger bound; of the value itself on a log scale), and to more where
+    the range would have less than 10,000 values."""
 
     low: float
     high: float
@@ -134,7 +142,10 @@ class Continuum:
     def _exponent(self, values: Array) -> Array:
         """Powers of ten to whose multiples `values` are rounded."""
         size = np.abs(values) if self.log else np.full_like(values, max(abs(self.low), abs(self.high)))
-        return np.floor(np.log10(np.maximum(size, _TINY))) - (_DIGITS - 1)
+        first = np.floor(np.log10(np.maximum(size, _TINY)))
+        width = min(max(self.high - self.low, _TINY), sys.float_info.max)
+        finest = math.floor(math.log10(width)) - (_RANGE_DIGITS - 1)
+        return np.asarray(np.minimum(first - (_DIGITS - 1), np.maximum(finest, first - (_EXACT_DIGITS - 1))))
 
     def snap(self, values: Array) -> Array:
         """The legal values nearest to `values`; idempotent."""

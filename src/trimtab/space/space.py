@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -35,7 +34,7 @@ class Space:
     """Knobs and constraints; immutable, so it may be shared by threads that do not share generators.
 
     Legal values of a knob are its useful range (on its step), its special values, its default, and `also_legal`: a
-    server's running value is legal however odd it is. Reals without a step are held to six digits. A config is
+    server's running value is legal however odd it is. Reals without a step are held to few digits. A config is
     *valid* when it has exactly the space's knobs with legal values, *canonical* when inactive knobs are at their
     defaults, and *feasible* when its canonical form meets every constraint.
 
@@ -216,16 +215,6 @@ class Space:
         """
         return dict(self._tightening.ranges)
 
-    def tightened(self) -> Space:
-        """This space with the useful ranges narrowed to `bounds()`: the same feasible configs, fewer infeasible
-        ones."""
-        ranges = self.bounds()
-        knobs = [
-            replace(k, low=ranges[name][0], high=ranges[name][1]) if name in ranges else k
-            for name, k in self.knobs.items()
-        ]
-        return Space(knobs, self.constraints, also_legal=self.also_legal, fixed=self.fixed)
-
     def subspace(self, names: Sequence[str], values: Mapping[str, Value] | None = None) -> Space:
         """The space of the knobs `names`, all others held at `values` (default: their defaults).
 
@@ -362,7 +351,7 @@ class Space:
         return frames
 
     def sample(self, n: int, rng: np.random.Generator) -> list[Config]:
-        """n feasible configs, uniform in the cube (of the tightened space); may repeat. Deterministic from `rng`.
+        """n feasible configs, uniform in the cube (of what `bounds` leaves); may repeat. Deterministic from `rng`.
 
         Drawn and rejected; where almost everything is rejected, the rest are drawn and repaired.
 

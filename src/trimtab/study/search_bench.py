@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,15 @@ from trimtab.plugins import names as plugin_names
 from trimtab.records import Objective, Trial
 from trimtab.study.replay import Replay
 
-__all__ = ["DEFAULT_SEARCHERS", "SearchBench", "SearcherScore", "bench_search"]
+__all__ = ["DEFAULT_SEARCHERS", "SearchBench", "SearcherScore", "bench_search", "chances"]
 
 Array = NDArray[np.float64]
 
 DEFAULT_SEARCHERS = ("auto", "forest", "bestconfig", "nelder-mead", "random")
 _CHECKPOINTS = (10, 30)
 _LEVEL = 0.05
-_MOST_SIGNS = 12
-"""Repeats up to which every assignment of signs is counted; beyond it 4096 of them are drawn."""
+_MOST_ORDERS = 4096
+"""Assignments that are counted; of more, so many are drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,8 @@ class SearchBench:
         replay: what was searched.
         n_trials, n_repeats: trials of one run, and runs of each searcher.
         scores: the best first.
-        p_values: for every other searcher, the chance that it looks this much worse than the first without being so; from
-            differences of pairs of runs with the same seed, doubled for both signs, times the number of comparisons (Bonferroni).
+        p_values: for every other searcher, the chance that the first of so many looks this much better without being so: from
+            permutations of the searchers within each seed, see `chances`.
     """
 
     replay: Replay
@@ -128,8 +129,7 @@ def bench_search(
         scores.append(_score(name, replay, n_trials, n_repeats))
         say(f"{name}: {scores[-1].share[n_trials][1]:.2f} of the best known gain after {n_trials} trials")
     scores.sort(key=lambda score: (-float(np.mean(score.final)), score.searcher))
-    first, others = scores[0], scores[1:]
-    p_values = {o.searcher: min(1.0, len(others) * _sign_flip(np.subtract(first.final, o.final))) for o in others}
+    p_values = dict(zip([score.searcher for score in scores[1:]], chances([s.final for s in scores]), strict=True))
     return SearchBench(
         replay=replay, n_trials=n_trials, n_repeats=n_repeats, scores=tuple(scores), p_values=p_values
     )  # fmt: skip
@@ -189,12 +189,33 @@ def _run(name: str, replay: Replay, n_trials: int, seed: int) -> tuple[list[floa
     return shares, n_failed / max(1, len(seconds)), seconds or [0.0]
 
 
-def _sign_flip(differences: Array) -> float:
-    """Chance of a mean difference of at least this size when the sign of each is a coin's: an exact permutation test."""
-    n = len(differences)
-    if n <= _MOST_SIGNS:
-        signs = np.array(list(product((1.0, -1.0), repeat=n)))
+def chances(finals: Sequence[Sequence[float]], n_draws: int = _MOST_ORDERS) -> list[float]:
+    """For each row behind the first the chance of so large a difference of means between equal searchers.
+
+    The first was chosen by the same runs, so its lead is compared with the largest difference between any two of the rows down to
+    that one, over all orders of the rows within each column; a row is not beaten unless those behind it are (R. Newman,
+    Biometrika 31, 1939, with permutations).
+
+    Args:
+        finals: (k, n) a row for each searcher, the largest mean first; a column for each seed.
+        n_draws: so many assignments are drawn where there are more.
+    """
+    rows, found, worst = np.array(finals, dtype=np.float64), list[float](), 0.0
+    for k in range(len(rows), 1, -1):
+        worst = max(worst, _chance_of_range(rows[:k], n_draws))
+        found.insert(0, worst)
+    return found
+
+
+def _chance_of_range(rows: Array, n_draws: int) -> float:
+    """(k, n): the share of assignments of the rows within each column whose means lie as far apart as those of `rows`."""
+    k, n = rows.shape
+    if math.factorial(k) ** n <= n_draws:
+        orders = np.array(list(permutations(range(k))))
+        picked = orders[np.array(list(product(range(len(orders)), repeat=n)))]
+        shuffled = rows.T[np.arange(n)[:, None], picked]
     else:
-        signs = np.vstack([np.ones(n), np.random.default_rng(0).choice((1.0, -1.0), (4095, n))])
-    means = np.abs(signs @ differences) / n
-    return float((means >= abs(float(differences.mean())) - 1e-12).mean())
+        drawn = np.random.default_rng(0).permuted(np.tile(rows.T, (n_draws - 1, 1, 1)), axis=2)
+        shuffled = np.concatenate([rows.T[None], drawn])
+    ranges = np.ptp(shuffled.mean(axis=1), axis=1)
+    return float((ranges >= np.ptp(rows.mean(axis=1)) - 1e-12).mean())

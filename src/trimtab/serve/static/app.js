@@ -169,7 +169,7 @@ function buttons(id, row) {
       one("Finish with a proof", path("finish")), one("Stop", path("stop"), `Stop session ${row.name} without a proof?`));
   }
   const study = state.studies.find((each) => each.id === id);
-  return study && study.status === "running" ? make("div", { class: "buttons" }, one("Stop", `/studies/${id}/stop`, `Stop study ${study.name}?`)) : null;
+  return study && study.status === "running" && !study.origin ? make("div", { class: "buttons" }, one("Stop", `/studies/${id}/stop`, `Stop study ${study.name}?`)) : null;
 }
 
 function sizeText(bytes) {
@@ -235,7 +235,7 @@ function nowOf(id) {
 }
 
 async function showStudy(id) {
-  const token = (state.shown = { id });
+  const token = (state.shown = { id, isLoading: true });
   let found;
   try {
     found = await api(`/studies/${id}`);
@@ -275,6 +275,7 @@ async function showStudy(id) {
   ];
   main.replaceChildren(...parts.filter(Boolean));
   document.getElementById("report").addEventListener("click", (event) => openReport(event, id));
+  token.isLoading = false;
   token.n = found.n_trials;
   token.state = row && row.state;
   performance.mark("facts");
@@ -338,7 +339,7 @@ function refresh() {
     document.getElementById("state").replaceChildren(badge(row.state === "ended" ? row.status : row.state));
   }
   const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName) && known && known.status === "running";
-  if (known && known.n_trials !== state.shown.n && !isBusy) showStudy(id);
+  if (known && known.n_trials !== state.shown.n && !isBusy && !state.shown.isLoading) showStudy(id);
 }
 
 async function watch() {

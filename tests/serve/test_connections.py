@@ -1,0 +1,112 @@
+"""Connections: whoever opens many and sends nothing, or half a request, keeps nobody else out."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from tests.serve.asking import TOKEN, Api
+from trimtab.serve.connections import Connections
+from trimtab.serve.protocol import protocol
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+HEAD = b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+POST = HEAD.replace(b"GET", b"POST") + b"content-length: 9\r\n\r\n"
+ASK = HEAD.replace(b"/health", b"/api/v1/sessions") + b"authorization: Bearer %s\r\n\r\n" % TOKEN.encode()
+
+
+@asynccontextmanager
+async def _listening(api: Api, connections: Connections) -> AsyncIterator[Callable[[], Awaitable[Stream]]]:
+    """The application on real sockets: gives what opens a connection."""
+    api.app._connections = connections
+    config = uvicorn.Config(api.app, lifespan="off", log_level="critical", ws="none")
+    config.load()
+    state, loop, made = ServerState(), asyncio.get_running_loop(), list[Stream]()
+    speaks: Any = protocol(connections)
+    server = await loop.create_server(
+        lambda: speaks(config=config, server_state=state, app_state={}, _loop=loop), "127.0.0.1", 0
+    )
+
+    async def opened() -> Stream:
+        made.append(await asyncio.open_connection(*server.sockets[0].getsockname()))
+        return made[-1]
+
+    async with server:
+        yield opened
+        for _, writer in made:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        while state.connections:
+            await asyncio.sleep(0)
+
+
+async def _answer(stream: Stream, request: bytes) -> bytes:
+    """The head of the answer to `request`."""
+    reader, writer = stream
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length: "))
+    await reader.readexactly(int(length.partition(b": ")[2]))
+    return head
+
+
+async def _end(stream: Stream) -> bytes:
+    """What comes until the other side closes the connection, which must not take long."""
+    with suppress(ConnectionResetError):
+        return await asyncio.wait_for(stream[0].read(), 5)
+    return b""
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, POST + b"half"], ids=["nothing", "half a head", "half a body"])
+def test_a_connection_without_a_whole_request_is_closed(api: Api, sent: bytes) -> None:
+    async def seen() -> tuple[bytes, bytes]:
+        async with _listening(api, Connections(idle_s=0.05)) as opened:
+            idle, slow = await opened(), await opened()
+            idle[1].write(sent)
+            assert (await _answer(slow, HEAD + b"\r\n")).startswith(b"HTTP/1.1 200 ")
+            slow[1].write(HEAD)
+            ends = asyncio.gather(_end(idle), _end(slow))
+            while not ends.done():  # a line now and then does not help
+                slow[1].write(b"x: y\r\n")
+                await asyncio.sleep(0.01)
+            return await ends
+
+    first, second = asyncio.run(seen())
+    assert first == b"" or (sent.startswith(POST) and first.startswith(b"HTTP/1.1 405 "))
+    assert second == b""
+
+
+def test_strangers_keep_nobody_out(api: Api) -> None:
+    async def seen() -> list[bytes]:
+        async with _listening(api, Connections(most=8)) as opened:
+            known = await opened()
+            found = [await _answer(known, ASK)]
+            strangers = [await opened() for _ in range(20)]
+            for stranger in strangers[:16]:
+                assert await _end(stranger) == b""
+            found += [await _answer(stranger, HEAD + b"\r\n") for stranger in strangers[16:]]
+            found.append(await _answer(known, ASK))
+            found += [await _answer(await opened(), ASK) for _ in range(5)]
+            return found
+
+    *good, full = asyncio.run(seen())
+    assert {head.split(b" ")[1] for head in good} == {b"200"}
+    assert full.startswith(b"HTTP/1.1 503 ")
+    assert b"application/problem+json" in full
+
+
+def test_as_many_as_there_are_descriptors_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [(1024, 1400)]
+    monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda what, wanted: limits.append(wanted))
+    assert Connections.of_this_process()._most == 1400 - 256
+    assert limits[-1] == (1400, 1400)
