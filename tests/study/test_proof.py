@@ -13,6 +13,7 @@ from tests.fakes import FakeStudy
 from tests.study.test_invalid_runs import BusyAtTimes
 from trimtab.errors import UsageError
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
+from trimtab.flow.score import Scorer
 from trimtab.flow.start import start_searcher
 from trimtab.records import MetricConstraint, Objective, Play, Role, Status, Trial
 from trimtab.report import report_text
@@ -83,6 +84,27 @@ def test_a_baseline_that_goes_on_varying_ends_it() -> None:
         test.add(Sample(value=15.0 if i % 2 else 10.0), Sample(value=36.0))
     assert test.is_decided()
     assert not test.is_accepted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("is_close", "n_pairs", "result"), [(True, 4, "better"), (False, 3, "no_improvement")])
+def test_a_pair_that_is_missing_when_the_budget_ends_is_made(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, is_close: bool, n_pairs: int, result: str
+) -> None:
+    """And none where more than one would be needed."""
+    gains = iter([2.3, 2.4, 1.9, 2.2] if is_close else [2.3, 3.4, 1.2, 2.2])
+    fake.target._speed = _fast
+    fake.text += "\n[proof]\nablate = false\nadvice = false\n"
+    plain = Acceptance.add
+
+    def add(test: Acceptance, baseline: Sample, candidate: Sample) -> None:
+        scripted = {name: getattr(candidate, name) for name in ("error_rate", "unsteadiness")}
+        plain(test, Sample(value=1.0, unsteadiness=baseline.unsteadiness), Sample(value=next(gains), **scripted))
+
+    monkeypatch.setattr(Acceptance, "add", add)
+    monkeypatch.setattr(Scorer, "has_room_for_pairs", lambda scorer, n_runs: False)
+    record, _ = fake.tune()
+    assert (record.verdict.result, len(record.verdict.pairs)) == (result, n_pairs)
 
 
 @pytest.mark.slow
@@ -202,6 +224,7 @@ def test_what_two_settings_bring_alone_comes_from_the_runs_of_the_proof(fake: Fa
     fake.text = fake.text.replace('"12 trials"', '"260s"\nseed = 2')
     record, trials = fake.tune()
     assert set(record.verdict.config) == {"compile", "cache"}
+    assert set(record.verdict.worth) == {"compile", "cache"}
     for worth in record.verdict.worth.values():
         assert worth.alone is not None
         assert worth.alone_pairs >= 1

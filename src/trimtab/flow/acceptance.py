@@ -23,6 +23,7 @@ from trimtab.measure import (
     Measurement,
     PairedSequence,
     anytime_interval,
+    observations_needed,
     relative_range,
     spread_evidence,
     spread_ratio,
@@ -215,6 +216,16 @@ class Acceptance:
         """Whether the baseline seems to vary too much, and more pairs may show that one of its runs was odd."""
         is_known = self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS
         return not self._baseline_condition().is_met and not is_known
+
+    @property
+    def is_one_pair_short(self) -> bool:
+        """Whether nothing is missing but the proof of the gain, and one more pair like these is expected to bring it."""
+        ratio, n = self._gain.ratio, len(self)
+        unmet = [condition.name for condition in self.conditions() if not condition.is_met]
+        if unmet != ["gain"] or not math.isfinite(ratio.se) or not ratio.estimate > 1 + self._rule.least:
+            return False
+        effect = math.log(ratio.estimate / (1 + self._rule.delta))
+        return observations_needed(effect, ratio.se * math.sqrt(n), n + 2, self._rule.level) <= n + 1
 
     @property
     def is_by_constraints(self) -> bool:

@@ -111,6 +111,7 @@ class Prover:
         self._rule = replace(_rule_of_one(task, scorer, candidate, 2**n_before), needs_gain=needs_gain)
         self._pairs = _Pairs(Acceptance(self._rule))
         self._failure, self._is_void, self._is_own_fault = "", False, False
+        self._is_late = False
         self._duels, self._purse, self._free = list(duels), purse, list(free)
         self._smaller = {
             duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels) * 2**n_before)))
@@ -154,12 +155,16 @@ class Prover:
 
     def run(self, is_done: Callable[[], bool]) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
-        after it for which the budget has no room as a whole."""
+        after it for which the budget has no room as a whole, but for one with which the proof is expected to succeed: all that
+        was spent so far would be lost without it."""
         table, test = self._task.proof, self._pairs.test
         while not is_done() and len(test) < table.max_pairs:
-            if len(test) >= table.min_pairs and not self._scorer.has_room_for_pairs(len(self._arms)):
-                return
-            yield from self._block(self._open_duels())
+            has_room = len(test) < table.min_pairs or self._scorer.has_room_for_pairs(len(self._arms))
+            if not has_room:
+                if self._is_late or not test.is_one_pair_short:
+                    return
+                self._is_late = True
+            yield from self._block(self._open_duels() if has_room else [])
 
     def _open_duels(self) -> list[Duel]:
         """Those of the next block: not yet told, and as many as the purse pays for."""

@@ -73,7 +73,8 @@ class ProofTable(_Table):
         3,
         ge=2,
         le=100,
-        description="minimum number of pairs, measured even when the budget is used up; a proof needs 3 or more",
+        description="minimum number of pairs, measured even when the budget is used up; a proof needs 3 or more; "
+        "one more follows where it is expected to prove the gain",
     )
     max_pairs: int = Field(24, ge=2, le=100, description="maximum number of pairs")
     advice: bool | Literal["near"] = Field(
