@@ -114,14 +114,26 @@ class FakeStudy:
         return tune(load_study_file(file), self.path / "state", self.listener, **options)
 
 
+def cost_what_the_load_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial costs the whole seconds of its load, which pass at once on the fakes, and asks cost nothing: a baseline drifts over
+    these, so that otherwise every study would go another way on a busy machine."""
+    run = TrialRoom.run
+
+    def timed(self: TrialRoom, *args: object, **options: object) -> Trial:
+        trial = run(self, *args, **options)  # type: ignore[arg-type]
+        return replace(trial, cost_s={step: float(int(seconds)) for step, seconds in trial.cost_s.items()})
+
+    monkeypatch.setattr(TrialRoom, "run", timed)
+    monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
+
+
 COST_S = 7.0
 """What every trial costs under `equal_costs`."""
 
 
 @pytest.fixture
 def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each trial costs the same, and asks cost nothing: what a budget is enough for, and what drift looks like, does not depend
-    on how busy the machine is."""
+    """Each trial costs the same, whatever became of it: how many of them a budget in seconds is enough for is known."""
     run = TrialRoom.run
 
     def costly(self: TrialRoom, *args: object, **options: object) -> Trial:
@@ -129,7 +141,6 @@ def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(trial, cost_s={"measure": COST_S - 2.0, "warmup": 2.0})
 
     monkeypatch.setattr(TrialRoom, "run", costly)
-    monkeypatch.setattr("trimtab.study.drive._ask_s", lambda started: 0.0)
 
 
 def search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +181,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     """In the long form it searches as a user's study does, beside a dead-man."""
     study = FakeStudy(tmp_path)
     load = plugins.load
+    cost_what_the_load_takes(monkeypatch)
     if not IS_FULL:
         search_roughly(monkeypatch)
         monkeypatch.setattr("trimtab.trial.room.DeadMan", _NoDeadMan)

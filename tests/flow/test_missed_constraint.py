@@ -73,4 +73,5 @@ class TestAConstraint:
         scorer: Any = case.machine
         scorer.missed = lambda config, role: 0.1 if config == case.ablation.current else -0.1
         worth = worth_of(scorer, case.task, case.ablation, Purse(case.task, scorer, seconds=0, runs=40))
+        assert set(worth) == {"k00", "k01", "k02"}
         assert all(line.without is not None and not line.reason for line in worth.values())

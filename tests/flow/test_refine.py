@@ -26,10 +26,11 @@ OBJECTIVE = Objective.parse("throughput where p99 <= 20 ms")
 
 
 def gain(config: Config) -> float:
-    """Log of how many times faster: the workers and the buffers bring nearly all; one cost without the other harms."""
+    """Log of how many times faster: the workers and the buffers bring nearly all, and `a` a tenth, which is worth its line; one
+    cost without the other harms."""
     fast = 0.47 * (config["workers"] > 0.5) + 0.5 * (config["buffers"] > 0.5)
     apart = (config["random_cost"] > 0.5) != (config["scan_cost"] > 0.5)
-    return fast - 0.4 * apart + 0.03 * (config["a"] > 0.5)
+    return fast - 0.4 * apart + 0.1 * (config["a"] > 0.5)
 
 
 class Machine:
@@ -99,16 +100,16 @@ def refined(seed: int) -> tuple[Config, Machine, Any]:
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_known_to_matter_is_not_taken_away_to_see(seed: int) -> None:
     winner, machine, task = refined(seed)
+    assert machine.thinning
     assert all(config[name] == 1.0 for config in machine.thinning for name in CORE)
-    assert set(winner.difference(task.baseline)) >= set(CORE)
+    assert set(winner.difference(task.baseline)) >= {*CORE, "a"}
     assert len(winner.difference(task.baseline)) <= 4
-    assert gain(winner) >= 0.95
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_settings_of_a_play_go_back_together(seed: int) -> None:
     _, machine, _ = refined(seed)
-    assert all(config["random_cost"] == config["scan_cost"] for config in machine.thinning)
+    assert {(config["random_cost"], config["scan_cost"]) for config in machine.thinning} == {(0.0, 0.0), (1.0, 1.0)}
 
 
 def led(noise_sd: float, fast: float, crash_at: int = 0) -> tuple[Config, list[Config]]:

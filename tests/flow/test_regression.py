@@ -85,7 +85,6 @@ def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: Fa
     fake.text += '\n[guard]\nregression_budget = "1ms"\n'
     fake.target._crash_when = lambda values: values["method"] == "ring"
     fake.text = fake.text.replace("12 trials", "60 trials")
-    fake.target._slow_s = 0.01
     record, trials = fake.tune()
     n_search = sum(t.role in (Role.SEARCH, Role.ADVICE) for t in trials)
     assert n_search < 60

@@ -32,7 +32,7 @@ def _measurement(throughput: float, p99_ms: float) -> Measurement:
 def test_more_throughput_is_less_loss() -> None:
     objective = Objective.parse("throughput")
     assert objective.loss(200.0, 100.0) == pytest.approx(-math.log(2))
-    assert objective.gain(objective.loss(180.0, 100.0)) == pytest.approx(1.8)
+    assert math.exp(-objective.loss(180.0, 100.0)) == pytest.approx(1.8)
 
 
 def test_less_latency_is_less_loss() -> None:

@@ -11,7 +11,7 @@ from trimtab.model.gaussian_process import Hyper, covariance
 from trimtab.records import Context, Trial
 from trimtab.search import SearchProblem
 from trimtab.search.context_kernel import ContextFeatures, ContextHyper, fit_context_hyper
-from trimtab.search.contextual import ContextualGaussianProcessSearcher
+from trimtab.search.contextual import ContextModel, ContextualGaussianProcessSearcher
 from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
@@ -205,8 +205,19 @@ def test_a_new_workload_after_a_failure() -> None:
     """It is one more feature for the model of what works, too."""
     searcher = fresh(1)
     driven(searcher, READS, 8, 0)
-    searcher.tell(crash(Config(dict.fromkeys("abcde", 100)), 8))
-    searcher.ask()
+    bad = Config(dict.fromkeys("abcde", 100))
+    searcher.tell(crash(bad, 8))
+
+    def n_features() -> int:
+        """Of the model of what works, after one more ask."""
+        assert searcher.ask() != [bad]
+        model = searcher.members[0].model
+        assert isinstance(model, ContextModel)
+        assert model._feasibility._hyper is not None
+        return len(model._feasibility._hyper[0].effects)
+
+    found = [n_features()]
     for name in ("writes", "scans", "mixed"):
         searcher.context = Context(name, 8)
-        searcher.ask()
+        found.append(n_features())
+    assert found == sorted(set(found)), "more with each workload"

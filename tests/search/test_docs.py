@@ -30,6 +30,6 @@ def test_a_searcher_is_registered_under_its_own_name(name: str) -> None:
 
 def test_no_option_is_documented_that_does_not_exist() -> None:
     known = {option for searcher_class in registered().values() for option in searcher_class.OPTIONS}
-    for line in PAGE.read_text(encoding="utf-8").splitlines():
-        if line.startswith("| `"):
-            assert line.split("`")[1] in known | set(registered()), line
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    documented = {line.split("`")[1] for line in lines if line.startswith("| `")}
+    assert documented == known | set(registered())

@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -30,10 +30,13 @@ class _Slow(FakeWorkload):
     """Prepares for half a minute, after it has done `first`."""
 
     first: Callable[[], object] = print
+    ended: list[str] = field(default_factory=list)
+    """Filled in when nobody has stopped it."""
 
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         self.first()
         time.sleep(_LONG_S)
+        self.ended.append("prepared")
         return Preparation(_LONG_S, 0, False)
 
 
@@ -49,11 +52,10 @@ def _default(*numbers: signal.Signals) -> Iterator[None]:
 
 
 def _stopped(fake: FakeStudy, first: Callable[[], object], begin: Callable[[], object]) -> Interrupted:
-    fake.workload = _Slow(fake.target.speed, first=first)
-    started = time.monotonic()
+    fake.workload = slow = _Slow(fake.target.speed, first=first)
     with _default(signal.SIGTERM, signal.SIGHUP), pytest.raises(Interrupted) as caught:
         begin()
-    assert time.monotonic() - started < _LONG_S / 3
+    assert slow.ended == [], "stopped in the middle of it"
     return caught.value
 
 

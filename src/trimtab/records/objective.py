@@ -186,10 +186,6 @@ class Objective:
         ratio = math.log(value / baseline)
         return -ratio if self.is_maximised else ratio
 
-    def gain(self, loss: float) -> float:
-        """How many times better than the baseline a loss is: exp(-loss)."""
-        return math.exp(-loss)
-
     def __str__(self) -> str:
         where = " and ".join(str(constraint) for constraint in self.constraints)
         return f"{self.metric} where {where}" if where else self.metric

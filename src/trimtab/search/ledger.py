@@ -74,11 +74,6 @@ class Evidence:
         """Whether most of its trials were measured and met all constraints."""
         return self.n_good > self.n_bad
 
-    @property
-    def share_good(self) -> float:
-        """Share of its trials that were acceptable, in [0, 1]."""
-        return self.n_good / (self.n_good + self.n_bad)
-
     def add(self, trial: Trial, allowed: float = 0.0) -> None:
         """Takes one more trial of this config into account; `allowed` is that of the ledger."""
         loss = trial.loss if trial.status.is_measured and trial.loss is not None else math.nan

@@ -1,0 +1,53 @@
+"""The search of a cycle: what is asked for under which context."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.flow.test_passes import measured
+from trimtab.flow import Ask, Budget, SearchOptions, Study, Task
+from trimtab.flow.cycle import cycling
+from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
+from trimtab.space import Config, Knob, KnobKind, Space
+
+pytestmark = pytest.mark.slow
+
+SPACE = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in "ab"])
+ADVICE = Config({"a": 0.5, "b": 0.5})
+CONTEXTS = [Context(f"hour {n}", 4) for n in range(5)]
+
+
+def searched(searcher: str, n: int) -> tuple[list[Ask], list[str]]:
+    """What a search with one trial a visit asks for, and what it says."""
+    cycle = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in CONTEXTS))
+    task = Task(
+        space=SPACE, baseline=SPACE.default(), advice=ADVICE, objective=Objective("throughput"), budget=Budget(trials=n),
+        context=CONTEXTS[0], search=SearchOptions(searcher=searcher), is_proven=False, cycle=cycle,
+    )  # fmt: skip
+    asked, said = list[Ask](), list[str]()
+    study: Study[Any] = Study(task, cycling(task), say=said.append)
+    while not study.is_over:
+        for ask in study.next():
+            asked += [ask] if ask.role is Role.SEARCH else []
+            assert ask.context is not None
+            speed = 100.0 * math.exp(0.3 * float(ask.config["a"]) + 0.001 * (ask.number % 3))
+            study.tell(
+                Trial(
+                    number=ask.number, role=ask.role, config=ask.config, context=ask.context, status=Status.OK,
+                    measurement=measured(speed), cost_s={"measure": 5.0},
+                )
+            )  # fmt: skip
+    return asked, said
+
+
+def test_the_advice_is_tried_under_each_context_however_short_its_visits_are() -> None:
+    """One config in five asks in a row is no searcher that has got stuck."""
+    asked, said = searched("auto", 10)
+    assert [ask.config for ask in asked[:5]] == [ADVICE] * 5
+    assert [ask.context for ask in asked] == CONTEXTS * 2
+    assert {ask.searcher for ask in asked} == {"contextual-gp"}
+    assert ADVICE not in {ask.config for ask in asked[5:]}, "it is known by then"
+    assert not [text for text in said if "over and over" in text]
