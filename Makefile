@@ -78,7 +78,7 @@ test-full: $(DEV)
 	$(call timed,test-full,needs asserting code test-long mutants test-wheel)
 
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
-# are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed.
+# are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed in this run.
 SERVICE := tests/apps tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
 # Some of the other tests wait too, for programs and for seconds to pass: three of them keep two cores busy. Beside the service
 # tests two do: one worker more would only collect once more.
@@ -89,9 +89,9 @@ test-quick:
 UNIT_CACHE := .pytest_cache/unit
 SERVICE_CACHE := .pytest_cache/service
 test-unit:
-	$(BEHIND) $(PYTEST) $(IN_ORDER) -o cache_dir=$(UNIT_CACHE) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
+	$(BEHIND) $(PYTEST) $(IN_ORDER) --cache-clear -o cache_dir=$(UNIT_CACHE) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
-	$(PYTEST_SERVICE) $(IN_ORDER) -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
+	$(PYTEST_SERVICE) $(IN_ORDER) --cache-clear -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full
 test-long:
 	$(PYTEST) -m "not service" -n 2 --dist worksteal

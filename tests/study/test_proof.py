@@ -105,6 +105,7 @@ def test_a_pair_that_is_missing_when_the_budget_ends_is_made(
     monkeypatch.setattr(Scorer, "has_room_for_pairs", lambda scorer, n_runs: False)
     record, _ = fake.tune()
     assert (record.verdict.result, len(record.verdict.pairs)) == (result, n_pairs)
+    assert any("one more pair follows" in phase for phase in fake.listener.phases) is is_close
 
 
 @pytest.mark.slow

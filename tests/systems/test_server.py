@@ -11,6 +11,7 @@ from trimtab.errors import ApplyError, LockedError, TargetError
 from trimtab.records import Fault
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Undone
+from trimtab.systems.left_alone import left_alone
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.parts import Parts
 from trimtab.systems.picture import Picture
@@ -138,6 +139,15 @@ def test_a_failed_change_keeps_the_evidence_before_it_is_undone(error: TargetErr
     assert toy.calls == ["changing", "write", "log_excerpt", "failed", "take_back", "restored", "renew"]
     assert (caught.value.message, caught.value.hint, caught.value.fault) == (error.message, "look", fault)
     assert caught.value.log_excerpt == "the server's own words"
+
+
+def test_a_restart_that_left_the_server_alone_and_works_as_found_is_the_configs_fault() -> None:
+    """Nothing else may cause a restart more: see the faults of the environment above."""
+    toy = Toy(left_alone("failed", hint="look", has_restarted=True))
+    with pytest.raises(ApplyError, match="failed; with the settings as found the same command restarts it") as caught:
+        toy.apply(Config({}))
+    assert toy.calls[4:7] == ["take_back", "restart", "restored"]
+    assert caught.value.fault == Fault.CONFIG
 
 
 def test_another_tuner_is_not_told_as_a_fault_of_the_config() -> None:

@@ -164,6 +164,7 @@ class Prover:
                 if self._is_late or not test.is_one_pair_short:
                     return
                 self._is_late = True
+                self._scorer.say("the budget is used up; one more pair follows, which is expected to prove the gain")
             yield from self._block(self._open_duels() if has_room else [])
 
     def _open_duels(self) -> list[Duel]:

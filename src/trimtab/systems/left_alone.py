@@ -9,10 +9,14 @@ from trimtab.systems.account import user_name
 __all__ = ["failed_alone", "is_left_alone", "left_alone"]
 
 
+class LeftAloneError(ApplyError):
+    """A restart command that has worked before has left the system as it was."""
+
+
 def left_alone(text: str, *, hint: str, has_restarted: bool) -> TargetError:
     """What it is to whoever waits for the restart; `has_restarted`: whether the command has ever worked."""
     if has_restarted:
-        return ApplyError(text, hint=hint, fault=Fault.ENVIRONMENT)
+        return LeftAloneError(text, hint=hint, fault=Fault.ENVIRONMENT)
     return NoRestartError(text, hint=hint)
 
 
@@ -23,5 +27,5 @@ def failed_alone(error: TargetError, noun: str, *, has_restarted: bool) -> Targe
 
 
 def is_left_alone(error: TargetError) -> bool:
-    """Whether an error of a restart is one of these."""
-    return isinstance(error, NoRestartError) or (isinstance(error, ApplyError) and error.fault == Fault.ENVIRONMENT)
+    """Whether an error is one of these: nothing else may cause a restart more."""
+    return isinstance(error, NoRestartError | LeftAloneError)
