@@ -39,6 +39,7 @@ TASKS = {
     "demo": (ROOT / "examples" / "demo.toml", "6m", 5),
     "ycsb-a": (ROOT / "examples" / "ycsb-a.toml", "10m", 3),
     "oltp-mariadb": (HERE / "oltp-mariadb.toml", "10m", 3),
+    "oltp-mariadb-large": (HERE / "oltp-mariadb-large.toml", "10m", 3),
     "zhou-4q6-4q9-4q13": (ROOT / "benchmarks" / "zhou2013" / "study.toml", "20m", 3),
 }
 """Name -> study file, budget and number of seeds unless told otherwise."""
