@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use crate::model::Open;
 use crate::recorder::Recorder;
-use crate::schedule::{NEVER, Place, Schedule};
+use crate::schedule::{NEVER, Place, Schedule, nanoseconds};
 
 /// One worker's arrivals, free users and waiting operations.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Queue {
             free: VecDeque::with_capacity(place.n_own() as usize),
             backlog: VecDeque::new(),
             backlog_max: usize::try_from(share).unwrap_or(usize::MAX),
-            age_max_ns: u64::try_from(open.backlog_age_max.as_nanos()).unwrap_or(NEVER),
+            age_max_ns: nanoseconds(open.backlog_age_max),
         }
     }
 
@@ -75,9 +75,14 @@ impl Queue {
         due_ns
     }
 
-    /// A user leaves with the operation that it was given: somebody else gets it next.
-    pub(crate) fn give_back(&mut self, due_ns: u64) {
-        self.backlog.push_front(due_ns);
+    /// A user leaves with the operation that it was given: `give` gets the user who has been free longest, or else it is the
+    /// next one for whoever becomes free.
+    pub(crate) fn give_back(&mut self, due_ns: u64, recorder: &mut Recorder, give: impl FnOnce(u32)) {
+        match self.free.pop_front() {
+            Some(slot) => give(slot),
+            None => self.backlog.push_front(due_ns),
+        }
+        recorder.set_backlog(self.backlog.len());
     }
 
     /// Bytes that it holds.
@@ -188,7 +193,12 @@ mod tests {
         let (mut queue, mut recorder) = queue(10, 1_000);
         given(&mut queue, &mut recorder, 15 * MS);
         let due = queue.take(0, 16 * MS, &mut recorder).expect("two wait");
-        queue.give_back(due);
+        queue.give_back(due, &mut recorder, |slot| panic!("{slot} is not free"));
         assert_eq!(queue.take(1, 17 * MS, &mut recorder), Some(due));
+        assert_eq!(queue.take(1, 18 * MS, &mut recorder), Some(10 * MS));
+        assert_eq!(queue.take(1, 19 * MS, &mut recorder), None);
+        let mut given = None;
+        queue.give_back(10 * MS, &mut recorder, |slot| given = Some(slot));
+        assert_eq!((given, account(&mut recorder, 1)), (Some(1), (2, 0, 0)));
     }
 }

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::driver::Failure;
 use crate::queue::Queue;
 use crate::recorder::{Batch, Ending, Recorder, Success};
-use crate::schedule::NEVER;
+use crate::schedule::{NEVER, nanoseconds};
 use crate::timer::Timer;
 
 /// The timers of all workers together fire at least so often, so that it is known how late their threads run when nobody waits
@@ -107,7 +107,6 @@ impl Room {
         queue: Option<Queue>,
         timer: Timer,
     ) -> Rc<Self> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(NEVER);
         let (end_ns, timeout_ns) = (nanoseconds(duration), nanoseconds(operation_timeout));
         let pacer = Pacer { timer, armed_ns: NEVER, alarms: BinaryHeap::new(), sweep_ns: timeout_ns };
         Rc::new(Self {
@@ -238,11 +237,7 @@ impl Room {
 
     fn admit(&self, now_ns: u64) {
         if let Some(queue) = &self.queue {
-            let give = |slot: u32| {
-                let chair = &self.chairs[slot as usize];
-                chair.job_ns.set(Some(now_ns));
-                chair.wake();
-            };
+            let give = |slot: u32| self.chairs[slot as usize].give(now_ns);
             queue.borrow_mut().admit(now_ns, &mut self.recorder.borrow_mut(), give);
         }
     }
@@ -275,6 +270,12 @@ impl Pacer {
 }
 
 impl Chair {
+    /// Gives a free user its operation, which is due at `due_ns`.
+    fn give(&self, due_ns: u64) {
+        self.job_ns.set(Some(due_ns));
+        self.wake();
+    }
+
     fn wake(&self) {
         wake(&self.waker);
     }
@@ -383,8 +384,10 @@ impl Seat {
 
     /// Leaves the operation to another user.
     pub(crate) fn give_back(&self, due_ns: u64) {
-        if let Some(queue) = &self.room.queue {
-            queue.borrow_mut().give_back(due_ns);
+        let Room { queue, recorder, chairs, .. } = &*self.room;
+        if let Some(queue) = queue {
+            let give = |slot: u32| chairs[slot as usize].give(due_ns);
+            queue.borrow_mut().give_back(due_ns, &mut recorder.borrow_mut(), give);
         }
     }
 

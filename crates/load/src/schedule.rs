@@ -2,11 +2,18 @@
 //!
 //! Pure functions of the seed; no clock is read here, so that every schedule can be tested without one.
 
+use std::time::Duration;
+
 use crate::model::{Arrivals, Curve, Open};
 use crate::random::Random;
 
 /// What is never due.
 pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Nanoseconds of a time; [`NEVER`] for one that is longer than can be counted.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER)
+}
 
 /// A worker's place among the workers of a run: user `u` belongs to worker `u % n_workers`.
 #[derive(Clone, Copy, Debug)]
@@ -109,8 +116,6 @@ pub(crate) fn retry_wait_ns(n_tried: u32, random: &mut Random) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::model::Profile;
 

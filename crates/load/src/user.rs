@@ -12,7 +12,7 @@ use crate::protocol::Protocol;
 use crate::random::Random;
 use crate::recorder::{Ending, Success};
 use crate::room::{Interruption, Seat};
-use crate::schedule::{Backoff, retry_wait_ns};
+use crate::schedule::{Backoff, nanoseconds, retry_wait_ns};
 use crate::source::{Source, Step};
 
 /// A cancel request that came between two statements is lost, so it is repeated.
@@ -145,14 +145,14 @@ impl<D: Driver> User<D> {
 
     /// How long after the start it comes.
     fn delay_ns(&mut self) -> u64 {
-        let own_ns = self.source.delay().as_nanos() as u64;
+        let own_ns = nanoseconds(self.source.delay());
         let start_s = self.manners.think.start_s;
         // No number is drawn for nothing: the pauses of a run without it stay what they are.
         if start_s == 0.0 { own_ns } else { own_ns.saturating_add((start_s * self.random.unit() * 1e9) as u64) }
     }
 
     fn pause_ns(&mut self) -> u64 {
-        let own_ns = self.source.think().as_nanos() as u64;
+        let own_ns = nanoseconds(self.source.think());
         let Think { mean_s, is_exponential, .. } = self.manners.think;
         if mean_s == 0.0 {
             return own_ns;
@@ -218,7 +218,8 @@ impl<D: Driver> User<D> {
                 Step::End => return Attempt::Done { rows },
                 Step::Fail => return Attempt::Failed(self.source.failure()),
                 Step::Sleep(pause) => {
-                    if let Err(interruption) = self.seat.until(self.seat.now_ns() + pause.as_nanos() as u64).await {
+                    let until_ns = self.seat.now_ns().saturating_add(nanoseconds(pause));
+                    if let Err(interruption) = self.seat.until(until_ns).await {
                         return cut_off(&self.seat, due_ns, interruption);
                     }
                 }

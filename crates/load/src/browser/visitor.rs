@@ -292,7 +292,7 @@ impl Source<Http> for Visitor {
         let think = &self.shared.compiled.site.think;
         let time_s = think.draw(&self.shared.compiled.site.states[usize::from(self.walk.at)], &mut self.pauses);
         self.walk.spend(time_s);
-        Duration::from_secs_f64(time_s * think.scale)
+        Duration::try_from_secs_f64(time_s * think.scale).unwrap_or(Duration::MAX)
     }
 
     fn is_engaged(&self) -> bool {

@@ -8,7 +8,8 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::client::TlsStream;
 
-use super::socket::Socket;
+use super::socket::{Address, Socket};
+use super::tls::Tls;
 
 /// Plain or encrypted.
 pub(super) enum Channel {
@@ -17,6 +18,16 @@ pub(super) enum Channel {
 }
 
 impl Channel {
+    /// Opens a connection that is encrypted from its first byte where `tls` is given; a Unix socket, which does not leave the
+    /// machine, never is.
+    pub(super) async fn open(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
+        let socket = address.open().await?;
+        match (tls, address) {
+            (Some(tls), Address::Tcp(host, _)) => Ok(Self::Tls(Box::new(tls.wrap(host, socket).await?))),
+            _ => Ok(Self::Plain(socket)),
+        }
+    }
+
     /// The address that it leads to; `None` for a socket without one.
     pub(super) fn peer(&self) -> Option<IpAddr> {
         match self {

@@ -99,8 +99,16 @@ impl Inbox {
 
     /// Gives back the memory that one very long row took; between operations.
     pub(super) fn shrink(&mut self) {
-        if self.bytes.len() > BYTES_MAX && self.end <= BYTES_MAX {
-            self.bytes.truncate(BYTES_MAX);
+        self.shrink_to(BYTES_MAX);
+    }
+
+    /// The same of all but `n_bytes`.
+    pub(super) fn shrink_to(&mut self, n_bytes: usize) {
+        if self.start == self.end {
+            self.clear();
+        }
+        if self.bytes.len() > n_bytes && self.end <= n_bytes {
+            self.bytes.truncate(n_bytes);
             self.bytes.shrink_to_fit();
         }
     }

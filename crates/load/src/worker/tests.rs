@@ -155,6 +155,14 @@ async fn thinking_comes_between() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pause_that_is_longer_than_can_be_counted_does_not_end() {
+    // As nanoseconds it is 2^64, and 0.29 s.
+    let stream = Stream { think: Duration::from_secs(18_446_744_074), ..forever(Answer(100)) };
+    let (log, _) = play(&Fake::default(), &[stream]).await;
+    assert_eq!(story(&log), [(0, 100, Outcome::Ok)]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_duration_cancels_what_runs() {
     let limits = Limits { duration: Duration::from_millis(2_500), ..LIMITS };
     let (log, frames) = play_within(&Fake::default(), &[forever(Answer(1_000)), forever(Hang(1))], limits).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use super::Workload;
 use super::acknowledged::Acknowledged;
@@ -44,8 +45,8 @@ impl Kind {
 pub struct Operation {
     /// What it does.
     pub kind: Kind,
-    /// The record's number.
-    pub number: u64,
+    /// The record's number; an insert has none before [`Operations::number`] gives it one.
+    pub number: Option<u64>,
     /// The field that is read or written, where it is only one; a read-modify-write reads another one than it writes.
     pub read_field: u32,
     /// See `read_field`.
@@ -55,6 +56,9 @@ pub struct Operation {
     /// Seed of the values that are written.
     pub value_seed: u64,
 }
+
+/// A user whose insert can have no number yet asks again after this.
+pub const NUMBER_PAUSE: Duration = Duration::from_millis(1);
 
 /// What all users of a run share: the numbers of new records, and the place of a sequential walk.
 #[derive(Clone, Debug)]
@@ -106,29 +110,39 @@ impl Operations {
         Self { random: Random::of_choices(seed, user), bounds, keys, scan_lengths, shared }
     }
 
-    /// Draws the next one; `None` when more inserts are under way than the window of [`Acknowledged`] holds.
-    pub fn draw(&mut self) -> Option<Operation> {
+    /// Draws the next one.
+    pub fn draw(&mut self) -> Operation {
         let u = self.random.unit();
         let kind = Kind::ALL[self.bounds.iter().position(|&bound| u < bound).unwrap_or(0)];
         let number = match kind {
-            Kind::Insert => self.shared.existing.reserve()?,
-            _ => self.keys.draw(&mut self.random),
+            Kind::Insert => None,
+            _ => Some(self.keys.draw(&mut self.random)),
         };
         let n_fields = u64::from(self.shared.workload.schema.n_fields);
-        Some(Operation {
+        Operation {
             kind,
             number,
             read_field: self.random.below(n_fields) as u32,
             write_field: self.random.below(n_fields) as u32,
             scan_length: if kind == Kind::Scan { self.scan_lengths.draw(&mut self.random) } else { 0 },
             value_seed: self.random.bits(),
-        })
+        }
+    }
+
+    /// The number of the operation's record. That of an insert is given to it here, when it is sent: one whose user waits for a
+    /// connection must not hold up the records behind it. `None` as long as more inserts are under way than the window of
+    /// [`Acknowledged`] holds.
+    pub fn number(&self, operation: &mut Operation) -> Option<u64> {
+        operation.number = operation.number.or_else(|| self.shared.existing.reserve());
+        operation.number
     }
 
     /// An operation that was drawn is over.
     pub fn end(&self, operation: &Operation, is_ok: bool) {
-        if operation.kind == Kind::Insert {
-            self.shared.existing.settle(operation.number, is_ok);
+        if operation.kind == Kind::Insert
+            && let Some(number) = operation.number
+        {
+            self.shared.existing.settle(number, is_ok);
         }
     }
 }
@@ -163,7 +177,7 @@ mod tests {
         let mut operations = operations(workload, 5);
         let mut counts = [0_u32; 5];
         for _ in 0..100_000 {
-            counts[operations.draw().expect("room").kind as usize] += 1;
+            counts[operations.draw().kind as usize] += 1;
         }
         for (count, share) in counts.iter().zip(shares.as_array()) {
             // Four standard deviations.
@@ -184,7 +198,7 @@ mod tests {
         let draw = |user, seed| {
             let shared = Shared::new(Workload::core('f', 1_000).expect("core")).expect("sound");
             let mut operations = Operations::new(shared, user, seed);
-            (0..50).filter_map(|_| operations.draw()).collect::<Vec<_>>()
+            (0..50).map(|_| operations.draw()).collect::<Vec<_>>()
         };
         assert_eq!(draw(3, 8), draw(3, 8));
         assert_ne!(draw(3, 8), draw(4, 8));
@@ -198,16 +212,17 @@ mod tests {
         let mut operations = operations(workload, 1);
         let mut inserted = Vec::new();
         for _ in 0..200 {
-            let operation = operations.draw().expect("room");
+            let mut operation = operations.draw();
+            let number = operations.number(&mut operation).expect("room");
             match operation.kind {
                 Kind::Insert => inserted.push(operation),
-                _ => assert!((10..110).contains(&operation.number)),
+                _ => assert!((10..110).contains(&number)),
             }
         }
-        let numbers: Vec<u64> = inserted.iter().map(|operation| operation.number).collect();
+        let numbers: Vec<u64> = inserted.iter().filter_map(|operation| operation.number).collect();
         assert_eq!(numbers, (110..110 + numbers.len() as u64).collect::<Vec<_>>());
         inserted.iter().for_each(|operation| operations.end(operation, true));
-        let newest = (0..200).filter_map(|_| operations.draw()).filter(|o| o.kind == Kind::Read && o.number >= 110);
+        let newest = (0..200).map(|_| operations.draw()).filter(|o| o.kind == Kind::Read && o.number >= Some(110));
         assert!(newest.count() > 50);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::distribution::LengthChooser;
-use super::operation::{Kind, Operation, Operations, Shared};
+use super::operation::{Kind, NUMBER_PAUSE, Operation, Operations, Shared};
 use super::rows::Rows;
 use super::{Workload, check_records, value};
 use crate::pairs::{Command, Pairs, PairsRequest};
@@ -65,16 +65,16 @@ struct PairSource {
 }
 
 impl PairSource {
-    fn begin_request(&self, command: Command, operation: &Operation, request: &mut PairsRequest) {
+    fn begin_request(&self, command: Command, number: u64, request: &mut PairsRequest) {
         let schema = &self.workload.schema;
         request.begin(command, schema.n_fields);
-        request.push_key(|text| schema.naming.write(operation.number, text));
+        request.push_key(|text| schema.naming.write(number, text));
         request.rows = Some((1, 1));
     }
 
-    fn read(&self, operation: &Operation, request: &mut PairsRequest) {
+    fn read(&self, number: u64, operation: &Operation, request: &mut PairsRequest) {
         let is_scan = operation.kind == Kind::Scan;
-        self.begin_request(if is_scan { Command::Scan } else { Command::Get }, operation, request);
+        self.begin_request(if is_scan { Command::Scan } else { Command::Get }, number, request);
         request.field = (!self.workload.reads_all_fields).then_some(operation.read_field);
         request.field_bytes = self.lengths.constant();
         if is_scan {
@@ -84,8 +84,8 @@ impl PairSource {
         }
     }
 
-    fn write(&self, command: Command, operation: &Operation, request: &mut PairsRequest) {
-        self.begin_request(command, operation, request);
+    fn write(&self, command: Command, number: u64, operation: &Operation, request: &mut PairsRequest) {
+        self.begin_request(command, number, request);
         let is_whole = command == Command::Insert || self.workload.writes_all_fields;
         request.field = (!is_whole).then_some(operation.write_field);
         let mut random = Random::new(operation.value_seed, 0);
@@ -98,18 +98,20 @@ impl PairSource {
 
 impl Source<Pairs> for PairSource {
     fn begin(&mut self) -> Option<u32> {
-        let operation = self.operations.draw()?;
+        let operation = self.operations.draw();
         self.current = Some(operation);
         self.n_steps = 0;
         self.kinds.iter().position(|kind| *kind == operation.kind).map(|label| label as u32)
     }
 
     fn step(&mut self, request: &mut PairsRequest) -> Step {
-        let Some(operation) = self.current else { return Step::End };
+        let Some(operation) = &mut self.current else { return Step::End };
+        let Some(number) = self.operations.number(operation) else { return Step::Sleep(NUMBER_PAUSE) };
+        let operation = *operation;
         match (operation.kind, self.n_steps) {
-            (Kind::Read | Kind::Scan | Kind::ReadModifyWrite, 0) => self.read(&operation, request),
-            (Kind::Update, 0) | (Kind::ReadModifyWrite, 1) => self.write(Command::Update, &operation, request),
-            (Kind::Insert, 0) => self.write(Command::Insert, &operation, request),
+            (Kind::Read | Kind::Scan | Kind::ReadModifyWrite, 0) => self.read(number, &operation, request),
+            (Kind::Update, 0) | (Kind::ReadModifyWrite, 1) => self.write(Command::Update, number, &operation, request),
+            (Kind::Insert, 0) => self.write(Command::Insert, number, &operation, request),
             _ => return Step::End,
         }
         if !self.workload.is_validated {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::distribution::LengthChooser;
-use super::operation::{Kind, Operation, Operations, Shared};
+use super::operation::{Kind, NUMBER_PAUSE, Operation, Operations, Shared};
 use super::{Schema, Workload, value};
 use crate::random::Random;
 use crate::source::{Source, Sources, SqlSources, Step};
@@ -192,11 +192,11 @@ impl YcsbSource {
         SqlCommand::Prepared(if takes_all { first } else { first + field })
     }
 
-    fn select(&self, operation: &Operation, request: &mut SqlRequest) {
+    fn select(&self, number: u64, operation: &Operation, request: &mut SqlRequest) {
         let is_scan = operation.kind == Kind::Scan;
         let first = if is_scan { self.firsts.scan } else { self.firsts.read };
         request.command = Self::statement(first, self.workload.reads_all_fields, operation.read_field);
-        self.write_key(operation.number, request);
+        self.write_key(number, request);
         if is_scan {
             request.params.push_int(i64::from(operation.scan_length));
         }
@@ -205,20 +205,20 @@ impl YcsbSource {
         request.expect = Expect { rows: Some((1, most)), column_bytes: self.lengths.constant() };
     }
 
-    fn update(&self, operation: &Operation, request: &mut SqlRequest) {
+    fn update(&self, number: u64, operation: &Operation, request: &mut SqlRequest) {
         let takes_all = self.workload.writes_all_fields;
         request.command = Self::statement(self.firsts.update, takes_all, operation.write_field);
         let mut random = Random::new(operation.value_seed, 0);
         for _ in 0..if takes_all { self.workload.schema.n_fields } else { 1 } {
             value::push(&self.lengths, &mut random, &mut request.params);
         }
-        self.write_key(operation.number, request);
+        self.write_key(number, request);
         request.expect = Expect { rows: Some((1, 1)), column_bytes: None };
     }
 
-    fn insert(&self, operation: &Operation, request: &mut SqlRequest) {
+    fn insert(&self, number: u64, operation: &Operation, request: &mut SqlRequest) {
         request.command = SqlCommand::Prepared(self.firsts.insert);
-        self.write_key(operation.number, request);
+        self.write_key(number, request);
         let mut random = Random::new(operation.value_seed, 0);
         for _ in 0..self.workload.schema.n_fields {
             value::push(&self.lengths, &mut random, &mut request.params);
@@ -229,20 +229,22 @@ impl YcsbSource {
 
 impl Source<Sql> for YcsbSource {
     fn begin(&mut self) -> Option<u32> {
-        let operation = self.operations.draw()?;
+        let operation = self.operations.draw();
         self.current = Some(operation);
         self.n_steps = 0;
         self.kinds.iter().position(|kind| *kind == operation.kind).map(|label| label as u32)
     }
 
     fn step(&mut self, request: &mut SqlRequest) -> Step {
-        let Some(operation) = self.current else { return Step::End };
+        let Some(operation) = &mut self.current else { return Step::End };
+        let Some(number) = self.operations.number(operation) else { return Step::Sleep(NUMBER_PAUSE) };
+        let operation = *operation;
         request.params.clear();
         request.wants_row = false;
         match (operation.kind, self.n_steps) {
-            (Kind::Read | Kind::Scan | Kind::ReadModifyWrite, 0) => self.select(&operation, request),
-            (Kind::Update, 0) | (Kind::ReadModifyWrite, 1) => self.update(&operation, request),
-            (Kind::Insert, 0) => self.insert(&operation, request),
+            (Kind::Read | Kind::Scan | Kind::ReadModifyWrite, 0) => self.select(number, &operation, request),
+            (Kind::Update, 0) | (Kind::ReadModifyWrite, 1) => self.update(number, &operation, request),
+            (Kind::Insert, 0) => self.insert(number, &operation, request),
             _ => return Step::End,
         }
         if !self.workload.is_validated {

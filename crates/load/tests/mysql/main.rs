@@ -122,6 +122,7 @@ fn prepared_statements_take_all_types() {
             "SELECT a FROM (SELECT 1 a UNION SELECT 2 UNION SELECT 3) t LIMIT ?",
             "SELECT CAST('2024-02-03 04:05:06.5' AS DATETIME(6)), CAST('-26:03:04' AS TIME), CAST(-7 AS SIGNED), CAST(7 AS \
              UNSIGNED), CAST(1.5 AS DECIMAL(5, 2)), CAST(0.25 AS DOUBLE), CAST('2024-02-03' AS DATE)",
+            "SELECT CAST('2024-02-03' AS DATETIME), CAST('2024-02-03' AS DATETIME(3)), CAST('0:0:0' AS TIME(2))",
         ];
         let mut session = connect(&access, &statements).await;
         let mut request = SqlRequest { wants_row: true, ..prepared(0) };
@@ -142,11 +143,14 @@ fn prepared_statements_take_all_types() {
         let failure = ask(&mut session, &prepared(1)).await.expect_err("no parameter");
         assert_eq!(failure.message, "statement 2 takes 1 parameters, and 0 came");
         let failure = ask(&mut session, &prepared(9)).await.expect_err("no statement");
-        assert_eq!(failure.message, "statement 10 was asked for, and 3 are prepared");
+        assert_eq!(failure.message, "statement 10 was asked for, and 4 are prepared");
         let request = SqlRequest { wants_row: true, ..prepared(2) };
         let found = ask(&mut session, &request).await.expect("a row").first_row.expect("a row");
         let expected = some(&["2024-02-03 04:05:06.500000", "-26:03:04", "-7", "7", "1.50", "0.25", "2024-02-03"]);
         assert_eq!(found, expected);
+        let request = SqlRequest { wants_row: true, ..prepared(3) };
+        let found = ask(&mut session, &request).await.expect("a row").first_row.expect("a row");
+        assert_eq!(found, some(&["2024-02-03 00:00:00", "2024-02-03 00:00:00.000", "00:00:00.00"]));
     });
 }
 
@@ -365,14 +369,16 @@ fn who_does_not_speak_the_protocol_is_refused() {
                 tokio::io::AsyncWriteExt::write_all(&mut stream, bytes).await.expect("written");
             }
         };
-        let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(b"HTTP/1.1 400 Bad Request\r\n"));
+        for bytes in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"\x02\0\0\0\x09x"] {
+            let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(bytes));
+            let failure = result.err().expect("refused");
+            assert_eq!(failure.class, ErrorClass::Protocol);
+            assert!(failure.message.ends_with("does not speak MySQL's protocol"), "{failure}");
+        }
+        let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(b"\x02\0\0"));
         let failure = result.err().expect("refused");
         let expected = format!("cannot connect to 127.0.0.1:{port}: the server closed the connection");
         assert_eq!((failure.class, failure.message), (ErrorClass::Connect, expected));
-        let (result, ()) = tokio::join!(try_connect(&access, &[]), answer(b"\x02\0\0\0\x09x"));
-        let failure = result.err().expect("refused");
-        assert_eq!(failure.class, ErrorClass::Protocol);
-        assert!(failure.message.ends_with("does not speak MySQL's protocol"), "{failure}");
         drop(listener);
         let failure = try_connect(&access, &[]).await.err().expect("refused");
         assert_eq!(failure.class, ErrorClass::Connect);

@@ -90,6 +90,15 @@ fn browsers_that_think_keep_time() {
 }
 
 #[test]
+fn who_thinks_without_end_never_comes_back() {
+    let site = Site {
+        think: Think { exponential_s: None, scale: 1e200 },
+        ..ring(vec![State { wait_s: 1e200, ..state("Home", vec![ask(text("/"))]) }], Vec::new())
+    };
+    assert_eq!(browser(site).think(), std::time::Duration::MAX);
+}
+
+#[test]
 fn thinking_is_exponential_up_to_its_cap_and_scaled() {
     let site = Site {
         think: Think { exponential_s: Some((7.0, 14.0)), scale: 0.1 },

@@ -58,11 +58,7 @@ impl Entry {
 
     async fn channel(&self, address: &Address) -> Result<Channel, Failure> {
         let cannot = |error: io::Error| Failure::lost(&format!("cannot connect to {address}"), &error);
-        let socket = address.open().await.map_err(cannot)?;
-        Ok(match (&self.tls, address) {
-            (Some(tls), Address::Tcp(host, _)) => Channel::Tls(Box::new(tls.wrap(host, socket).await.map_err(cannot)?)),
-            _ => Channel::Plain(socket),
-        })
+        Channel::open(address, self.tls.as_ref()).await.map_err(cannot)
     }
 
     /// A connection that the server has let in, in the newest version that both speak.

@@ -28,9 +28,17 @@ pub(super) enum Kind {
     Other,
 }
 
+/// Nobody nests types deeper, and a thread's stack holds far more.
+const DEPTH_MAX: u32 = 64;
+
 impl Kind {
-    /// Reads a type of a description; `None` where it is cut short.
+    /// Reads a type of a description; `None` where it is cut short, or nested too deeply.
     pub(super) fn read(fields: &mut Fields<'_>) -> Option<Self> {
+        Self::read_within(fields, DEPTH_MAX)
+    }
+
+    fn read_within(fields: &mut Fields<'_>, depth: u32) -> Option<Self> {
+        let within = depth.checked_sub(1)?;
         Some(match fields.u16()? {
             0x00 => {
                 fields.short()?;
@@ -47,20 +55,23 @@ impl Kind {
             0x10 => Self::Inet,
             0x13 => Self::SmallInt,
             0x14 => Self::TinyInt,
-            0x20 | 0x22 => Self::Many(Box::new(Self::read(fields)?)),
-            0x21 => Self::Map(Box::new(Self::read(fields)?), Box::new(Self::read(fields)?)),
+            0x20 | 0x22 => Self::Many(Box::new(Self::read_within(fields, within)?)),
+            0x21 => {
+                let key = Self::read_within(fields, within)?;
+                Self::Map(Box::new(key), Box::new(Self::read_within(fields, within)?))
+            }
             0x30 => {
                 fields.short()?;
                 fields.short()?;
                 for _ in 0..fields.u16()? {
                     fields.short()?;
-                    Self::read(fields)?;
+                    Self::read_within(fields, within)?;
                 }
                 Self::Other
             }
             0x31 => {
                 for _ in 0..fields.u16()? {
-                    Self::read(fields)?;
+                    Self::read_within(fields, within)?;
                 }
                 Self::Other
             }
@@ -199,6 +210,16 @@ mod tests {
         let mut out = Vec::new();
         kind.put(Param::Text(text), &mut out)?;
         Some(kind.show(Fields(&out).value()??))
+    }
+
+    #[test]
+    fn types_are_read_as_deep_as_a_stack_allows() {
+        let map = b"\0\x21\0\x0d\0\x20\0\x09";
+        let expected = Kind::Map(Box::new(Kind::Text), Box::new(Kind::Many(Box::new(Kind::Int))));
+        assert_eq!(Kind::read(&mut Fields(map)), Some(expected));
+        for nested in [&b"\0\x20"[..], b"\0\x31\0\x01"] {
+            assert_eq!(Kind::read(&mut Fields(&nested.repeat(1_000_000))), None);
+        }
     }
 
     #[test]

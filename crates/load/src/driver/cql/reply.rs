@@ -86,7 +86,9 @@ impl<'a> Rows<'a> {
             kinds = if wants_kinds { described } else { Vec::new() };
         }
         let n_rows = fields.count()?;
-        Some(Self { n_columns, n_rows, kinds, state, fields })
+        // Every value has its length in front of it, and there is no row without columns.
+        let n_bytes = n_rows.checked_mul(n_columns.max(1))?.checked_mul(size_of::<i32>())?;
+        (n_bytes <= fields.0.len()).then_some(Self { n_columns, n_rows, kinds, state, fields })
     }
 
     /// The rows of a RESULT; none where it has none.
@@ -185,6 +187,17 @@ mod tests {
         assert_eq!(failed(&rows(&[])).message, "0 rows instead of 1 to 2");
         assert_eq!(failed(&sound[..sound.len() - 1]).class, ErrorClass::Protocol);
         assert_eq!(judged(&VOID.to_be_bytes(), expect()), Ok(1));
+    }
+
+    #[test]
+    fn rows_that_did_not_come_do_not_count() {
+        let mut body = rows(&[Some(b"ab"), None, None, Some(b"gh")]);
+        assert_eq!(judged(&body, Expect::default()), Ok(2));
+        body[15] = 5;
+        assert_eq!(judged(&body, Expect::default()), Err(cut_short()));
+        // As many as can be said, of nothing.
+        let none = [ROWS, HAS_NO_COLUMNS, 0, i32::MAX].map(i32::to_be_bytes).concat();
+        assert_eq!(judged(&none, Expect::default()), Err(cut_short()));
     }
 
     #[test]

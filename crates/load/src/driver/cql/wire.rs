@@ -23,6 +23,9 @@ const IS_WHOLE: u32 = 1 << 17;
 /// The server's own limit on a message.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
+/// Of long answers so much memory is kept for the next ones.
+const KEPT_BYTES_MAX: usize = 1 << 20;
+
 /// One message of the server; its body is asked for with [`Wire::body`].
 #[derive(Clone, Debug)]
 pub(super) struct Message {
@@ -76,8 +79,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         &self.stream
     }
 
-    /// Starts a message: its body goes into the buffer that is returned; `finish` ends it.
+    /// Starts a message: its body goes into the buffer that is returned; `finish` ends it. Nobody looks at an answer any more.
     pub(super) fn begin(&mut self, opcode: u8, stream: i16) -> &mut Vec<u8> {
+        self.shrink();
         self.message.clear();
         let [high, low] = stream.to_be_bytes();
         self.message.extend([self.version, 0, high, low, opcode, 0, 0, 0, 0]);
@@ -191,9 +195,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(message)
     }
 
+    /// Gives back the memory that a very long answer took.
+    fn shrink(&mut self) {
+        if self.rest.is_empty() {
+            self.inbox.shrink_to(KEPT_BYTES_MAX);
+        }
+        if self.joined.capacity() > KEPT_BYTES_MAX && is_whole(&self.joined).unwrap_or_default() {
+            self.joined = Vec::new();
+        }
+    }
+
     /// A message in several segments, once its last one has come.
     fn join(&mut self, payload: Range<usize>) -> io::Result<Option<Message>> {
-        if length_of(&self.joined)?.is_some_and(|length| self.joined.len() >= HEADER_BYTES + length) {
+        if is_whole(&self.joined)? {
             self.joined.clear();
         }
         self.joined.extend_from_slice(self.inbox.at(payload));
@@ -205,6 +219,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) async fn close(mut self) {
         let _ = self.stream.shutdown().await;
     }
+}
+
+/// Whether all of a message has come.
+fn is_whole(bytes: &[u8]) -> io::Result<bool> {
+    Ok(length_of(bytes)?.is_some_and(|length| bytes.len() >= HEADER_BYTES + length))
 }
 
 /// The length of the body whose header has come.
@@ -283,6 +302,29 @@ mod tests {
                 assert_eq!((found.0, found.1), (index as i16, 8));
                 assert!(found.2 == *body, "message {index}, framed {is_framed}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_memory_of_a_long_answer_goes_back() {
+        for is_framed in [false, true] {
+            let (near, far) = duplex(1 << 16);
+            let (mut sender, mut receiver) = (Wire::new(near, 0x85), Wire::new(far, 5));
+            (sender.is_framed, receiver.is_framed) = (is_framed, is_framed);
+            for n_bytes in [4 << 20, 5] {
+                sender.begin(8, 1).resize(HEADER_BYTES + n_bytes, 7);
+                sender.finish();
+            }
+            let receiving = async {
+                let long = receiver.next().await.expect("a message");
+                assert_eq!(receiver.body(&long).expect("whole").len(), 4 << 20);
+                receiver.begin(7, 2);
+                assert!(receiver.inbox.capacity() <= KEPT_BYTES_MAX && receiver.joined.capacity() <= KEPT_BYTES_MAX);
+                let short = receiver.next().await.expect("a message");
+                assert_eq!(receiver.body(&short).expect("whole"), [7; 5]);
+            };
+            let (sent, ()) = tokio::join!(sender.send(), receiving);
+            sent.expect("an open stream");
         }
     }
 

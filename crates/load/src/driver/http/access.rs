@@ -36,8 +36,6 @@ impl fmt::Debug for Access {
 pub(super) struct Site {
     address: Address,
     tls: Option<Tls>,
-    /// Whose certificate it must show.
-    host: String,
     pub(super) origin: Origin,
     /// Header lines of every request.
     pub(super) headers: String,
@@ -68,17 +66,13 @@ impl Site {
         }
         let origin = origin(&name, tls.is_some());
         let address = Address::Tcp(access.host.clone(), access.port);
-        Ok(Self { address, tls, host: access.host.clone(), origin, headers })
+        Ok(Self { address, tls, origin, headers })
     }
 
     /// Opens a connection.
     pub(super) async fn open(&self) -> Result<Channel, Failure> {
         let cannot = |error: io::Error| Failure::lost(&format!("cannot connect to {}", self.address), &error);
-        let socket = self.address.open().await.map_err(cannot)?;
-        match &self.tls {
-            None => Ok(Channel::Plain(socket)),
-            Some(tls) => Ok(Channel::Tls(Box::new(tls.wrap(&self.host, socket).await.map_err(cannot)?))),
-        }
+        Channel::open(&self.address, self.tls.as_ref()).await.map_err(cannot)
     }
 }
 

@@ -63,12 +63,7 @@ impl Driver for Mongodb {
     async fn connect(&self) -> Result<MongodbSession, Failure> {
         let Door { access, address, tls, users_of } = &*self.door;
         let cannot = |error: std::io::Error| Failure::lost(&format!("cannot connect to {address}"), &error);
-        let socket = address.open().await.map_err(cannot)?;
-        let stream = match tls {
-            None => Channel::Plain(socket),
-            Some(tls) => Channel::Tls(Box::new(tls.wrap(&access.host, socket).await.map_err(cannot)?)),
-        };
-        let mut wire = Wire::new(stream);
+        let mut wire = Wire::new(Channel::open(address, tls.as_ref()).await.map_err(cannot)?);
         greet(&mut wire).await.map_err(refused)?;
         if !access.user.is_empty() {
             let password = access.password.as_deref().unwrap_or_default();

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use ring::{digest, hmac, pbkdf2};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, UnixListener};
 
 use super::bson::{Document, Value, Writer};
 use super::{Mongodb, MongodbSession};
-use crate::driver::{Access, Driver, ErrorClass, Failure, Session};
+use crate::driver::{Access, Driver, ErrorClass, Failure, Session, TlsMode};
 use crate::pairs::{Command, PairsAnswer, PairsRequest};
 
 type Kept = BTreeMap<String, BTreeMap<String, Vec<u8>>>;
@@ -50,7 +50,7 @@ async fn served(manner: Manner) -> Access {
     Access { host, port: address.port(), database, ..Access::default() }
 }
 
-async fn serve(mut stream: TcpStream, records: Records, manner: Manner) {
+async fn serve(mut stream: impl AsyncRead + AsyncWrite + Unpin, records: Records, manner: Manner) {
     let (mut scram, mut is_known) = (String::new(), manner != Manner::AsksForLogin);
     loop {
         let Ok(length) = stream.read_u32_le().await else { return };
@@ -315,6 +315,23 @@ fn a_secondary_is_no_place_for_a_load() {
         let access = served(Manner::Secondary).await;
         let refused = Mongodb::new(access, "usertable").expect("legal").connect().await.err().expect("a secondary");
         assert_eq!(refused.class, ErrorClass::ReadOnly);
+    });
+}
+
+#[test]
+fn a_unix_socket_is_never_encrypted() {
+    block(async {
+        let path = std::env::temp_dir().join(format!("trimtab-mongodb-{}.sock", std::process::id()));
+        let listener = UnixListener::bind(&path).expect("a socket of our own");
+        tokio::task::spawn_local(async move {
+            let (stream, _) = listener.accept().await.expect("a client");
+            serve(stream, Records::default(), Manner::Plain).await;
+        });
+        let host = path.to_str().expect("text").to_owned();
+        let access = Access { host, tls: TlsMode::Require, ..Access::default() };
+        let connected = Mongodb::new(access, "usertable").expect("legal").connect().await;
+        std::fs::remove_file(&path).expect("it is there");
+        assert_eq!(connected.err(), None);
     });
 }
 

@@ -108,7 +108,10 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
     let context = format!("cannot connect to {}", door.address);
     let socket = door.address.open().await.map_err(|error| Failure::lost(&context, &error))?;
     let mut wire = Wire::new(Channel::Plain(socket));
-    let greeting = wire.next().await.map_err(|error| Failure::lost(&context, &error))?;
+    let greeting = wire.greeting().await.map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidData => stranger(&context),
+        _ => Failure::lost(&context, &error),
+    })?;
     let greeting = Greeting::read(greeting, &context)?;
     let mut agreed = Agreed::with(&greeting);
     if !access.database.is_empty() {
@@ -149,7 +152,7 @@ impl Greeting {
             }
             Some(10) => Self::parse(&payload[1..])
                 .ok_or_else(|| Failure::protocol(format!("{context}: a greeting that is cut short"))),
-            _ => Err(Failure::protocol(format!("{context}: what answers there does not speak MySQL's protocol"))),
+            _ => Err(stranger(context)),
         }
         .and_then(|greeting: Self| {
             let is_known = greeting.capabilities & capability::REQUIRED == capability::REQUIRED;
@@ -178,6 +181,10 @@ impl Greeting {
         let capabilities = u32::from(low) | u32::from(high) << 16;
         Some(Self { thread, capabilities, extended: if is_mysql { 0 } else { extended }, challenge, plugin })
     }
+}
+
+fn stranger(context: &str) -> Failure {
+    Failure::protocol(format!("{context}: what answers there does not speak MySQL's protocol"))
 }
 
 fn wants_tls(door: &Door, greeting: &Greeting, context: &str) -> Result<bool, Failure> {
@@ -350,7 +357,33 @@ fn xor(a: &[u8], b: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
     use super::*;
+    use crate::driver::socket::Address;
+
+    #[tokio::test]
+    async fn a_server_of_another_protocol_is_told_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let door = Door { address: Address::Tcp("127.0.0.1".to_owned(), port), tls: None };
+        let access = Access::default();
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            stream.write_all(b"SSH-2.0-OpenSSH_9.6\r\n").await.expect("room");
+            // It waits for the client's words, as such servers do.
+            stream.read_u8().await
+        };
+        let (entered, _) = tokio::join!(timeout(Duration::from_secs(2), enter(&door, &access)), serving);
+        let failure = entered.expect("no wait").err().expect("refused");
+        let expected =
+            format!("cannot connect to 127.0.0.1:{port}: what answers there does not speak MySQL's protocol");
+        assert_eq!((failure.class, failure.message), (ErrorClass::Protocol, expected));
+    }
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -9,6 +9,8 @@ use super::fields::Fields;
 pub(super) struct Column {
     kind: u8,
     is_unsigned: bool,
+    /// Digits of the fraction of times.
+    decimals: u8,
 }
 
 impl Column {
@@ -17,8 +19,8 @@ impl Column {
     /// Names come first and have any length; type, flags, decimals and a filler are the last six bytes.
     pub(super) fn read(payload: &[u8]) -> Option<Self> {
         let mut fields = Fields(payload.get(payload.len().checked_sub(6)?..)?);
-        let kind = fields.u8()?;
-        Some(Self { kind, is_unsigned: fields.u16()? & Self::UNSIGNED != 0 })
+        let (kind, flags, decimals) = (fields.u8()?, fields.u16()?, fields.u8()?);
+        Some(Self { kind, is_unsigned: flags & Self::UNSIGNED != 0, decimals })
     }
 }
 
@@ -31,10 +33,12 @@ pub(super) enum Value<'a> {
     Unsigned(u64),
     Float(f32),
     Double(f64),
-    /// Year, month, day, and what follows as the server cut it short.
-    Time(&'a [u8]),
-    /// Sign, days, hours and so on.
-    Span(&'a [u8]),
+    /// Year, month, day; the server leaves out what is 0 at the end, here and below.
+    Date(&'a [u8]),
+    /// The same with a time of the day, and the digits of its fraction.
+    Time(&'a [u8], u8),
+    /// Sign, days, hours and so on, and the digits of its fraction.
+    Span(&'a [u8], u8),
 }
 
 impl Value<'_> {
@@ -55,35 +59,44 @@ impl Value<'_> {
             Self::Unsigned(value) => Some(value.to_string()),
             Self::Float(value) => Some(value.to_string()),
             Self::Double(value) => Some(value.to_string()),
-            Self::Time(bytes) => Some(time_text(bytes)),
-            Self::Span(bytes) => Some(span_text(bytes)),
+            Self::Date(bytes) => Some(date_text(bytes)),
+            Self::Time(bytes, decimals) => Some(time_text(bytes, decimals)),
+            Self::Span(bytes, decimals) => Some(span_text(bytes, decimals)),
         }
     }
 }
 
-fn time_text(bytes: &[u8]) -> String {
+fn date_text(bytes: &[u8]) -> String {
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
-    let mut text = format!("{:04}-{:02}-{:02}", u16::from_le_bytes([at(0), at(1)]), at(2), at(3));
-    if bytes.len() > 4 {
-        // Writing to a String cannot fail.
-        let _ = write!(text, " {:02}:{:02}:{:02}", at(4), at(5), at(6));
-    }
-    put_fraction(bytes.get(7..), &mut text);
+    format!("{:04}-{:02}-{:02}", u16::from_le_bytes([at(0), at(1)]), at(2), at(3))
+}
+
+fn time_text(bytes: &[u8], decimals: u8) -> String {
+    let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
+    let mut text = date_text(bytes);
+    // Writing to a String cannot fail.
+    let _ = write!(text, " {:02}:{:02}:{:02}", at(4), at(5), at(6));
+    put_fraction(bytes.get(7..), decimals, &mut text);
     text
 }
 
-fn span_text(bytes: &[u8]) -> String {
+fn span_text(bytes: &[u8], decimals: u8) -> String {
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
     let days = u32::from_le_bytes([at(1), at(2), at(3), at(4)]);
     let sign = if at(0) == 0 { "" } else { "-" };
     let mut text = format!("{sign}{:02}:{:02}:{:02}", u64::from(days) * 24 + u64::from(at(5)), at(6), at(7));
-    put_fraction(bytes.get(8..), &mut text);
+    put_fraction(bytes.get(8..), decimals, &mut text);
     text
 }
 
-fn put_fraction(bytes: Option<&[u8]>, text: &mut String) {
-    if let Some(&[a, b, c, d]) = bytes {
-        let _ = write!(text, ".{:06}", u32::from_le_bytes([a, b, c, d]));
+/// Microseconds, to as many digits as the column has.
+fn put_fraction(bytes: Option<&[u8]>, decimals: u8, text: &mut String) {
+    let microseconds = bytes.and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let n_digits = usize::from(decimals.min(6));
+    if n_digits > 0 {
+        let digits = format!("{microseconds:06}");
+        text.push('.');
+        text.push_str(&digits[..n_digits]);
     }
 }
 
@@ -128,8 +141,9 @@ impl<'a> Values<'a> {
             4 => return fields.array().map(|bytes| Value::Float(f32::from_le_bytes(bytes))),
             5 => return fields.array().map(|bytes| Value::Double(f64::from_le_bytes(bytes))),
             6 => return Some(Value::Null),
-            7 | 10 | 12 => return fields.text().map(Value::Time),
-            11 => return fields.text().map(Value::Span),
+            10 => return fields.text().map(Value::Date),
+            7 | 12 => return fields.text().map(|bytes| Value::Time(bytes, column.decimals)),
+            11 => return fields.text().map(|bytes| Value::Span(bytes, column.decimals)),
             _ => return fields.text().map(Value::Bytes),
         };
         Some(if column.is_unsigned { Value::Unsigned(unsigned) } else { Value::Int(signed) })
@@ -152,7 +166,7 @@ mod tests {
     use super::*;
 
     fn column(kind: u8, is_unsigned: bool) -> Column {
-        Column { kind, is_unsigned }
+        Column { kind, is_unsigned, decimals: if kind == 12 { 6 } else { 0 } }
     }
 
     fn texts(payload: &[u8], columns: &[Column], is_binary: bool) -> Option<Vec<Option<String>>> {
@@ -194,6 +208,31 @@ mod tests {
         assert_eq!(texts(&row, &columns, true), Some(expected));
         for n in 0..row.len() {
             assert_eq!(texts(&row[..n], &columns, true), None, "{n}");
+        }
+    }
+
+    #[test]
+    fn times_have_the_digits_that_their_columns_have_also_when_they_are_zero() {
+        let shown = |kind: u8, decimals: u8, bytes: &[u8]| {
+            let row = [&[0, 0, bytes.len() as u8][..], bytes].concat();
+            let found = texts(&row, &[Column { kind, is_unsigned: false, decimals }], true)?;
+            found.into_iter().next().flatten()
+        };
+        let (day, second, span) = (b"\xe8\x07\x02\x03", b"\xe8\x07\x02\x03\x04\x05\x06", b"\0\0\0\0\0\x02\x03\x04");
+        let part = 123_000_u32.to_le_bytes();
+        let cases: [(u8, u8, &[u8], &str); 9] = [
+            (10, 0, day, "2024-02-03"),
+            (12, 0, day, "2024-02-03 00:00:00"),
+            (7, 3, day, "2024-02-03 00:00:00.000"),
+            (12, 6, second, "2024-02-03 04:05:06.000000"),
+            (12, 3, &[&second[..], &part].concat(), "2024-02-03 04:05:06.123"),
+            (12, 0, b"", "0000-00-00 00:00:00"),
+            (11, 0, b"", "00:00:00"),
+            (11, 2, span, "02:03:04.00"),
+            (11, 3, &[&span[..], &part].concat(), "02:03:04.123"),
+        ];
+        for (kind, decimals, bytes, expected) in cases {
+            assert_eq!(shown(kind, decimals, bytes).as_deref(), Some(expected), "{kind} {decimals}");
         }
     }
 

@@ -13,6 +13,9 @@ const HEADER_BYTES: usize = 4;
 /// A packet of this length goes on in the next one.
 const PAYLOAD_BYTES_MAX: usize = 0xff_ffff;
 
+/// Far more than a greeting has, and far less than three letters are as a length.
+const GREETING_BYTES_MAX: usize = 64 * 1024;
+
 /// One packet of the server: where its payload lies; empty for a long row that nobody looks at.
 pub(super) type Packet = Range<usize>;
 
@@ -115,6 +118,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// The next packet, whole.
     pub(super) async fn next(&mut self) -> io::Result<&[u8]> {
         loop {
+            if let Some(packet) = self.packet(false)? {
+                return Ok(self.inbox.at(packet));
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// The server's first packet; `InvalidData` for one of a length that no greeting has: those are the words of a server of
+    /// another protocol, which waits for ours then.
+    pub(super) async fn greeting(&mut self) -> io::Result<&[u8]> {
+        loop {
+            if let Some(&[a, b, c, _]) = self.inbox.arrived().first_chunk()
+                && u32::from_le_bytes([a, b, c, 0]) as usize > GREETING_BYTES_MAX
+            {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
             if let Some(packet) = self.packet(false)? {
                 return Ok(self.inbox.at(packet));
             }

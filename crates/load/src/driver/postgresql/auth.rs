@@ -12,6 +12,9 @@ use super::wire::Wire;
 use crate::driver::access::Access;
 use crate::driver::{ErrorClass, Failure};
 
+/// The work of more rounds would keep all users of a thread waiting for seconds, and no time-out ends it.
+const ROUNDS_MAX: u64 = 1_000_000;
+
 /// What a cancel request must show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Key {
@@ -114,6 +117,7 @@ where
     wire.send().await.map_err(lost)?;
     let (kind, data) = request(wire).await?;
     expect_kind(kind, 11)?;
+    check_rounds(data)?;
     scram.update(data).map_err(broken)?;
     frontend::sasl_response(scram.message(), &mut wire.out).map_err(broken)?;
     wire.send().await.map_err(lost)?;
@@ -122,6 +126,21 @@ where
     scram.finish(data).map_err(broken)?;
     let (kind, _) = request(wire).await?;
     expect_kind(kind, 0)
+}
+
+/// Of the server's challenge; what is none is left to whoever reads it.
+fn check_rounds(challenge: &[u8]) -> Result<(), Failure> {
+    let rounds = challenge.split(|&byte| byte == b',').find_map(|part| part.strip_prefix(b"i="));
+    let rounds =
+        rounds.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| digits.parse::<u64>().ok());
+    match rounds {
+        Some(rounds) if rounds > ROUNDS_MAX => {
+            let message =
+                format!("SCRAM authentication: the server asks for {rounds} rounds, {ROUNDS_MAX} is the most");
+            Err(Failure::without_code(ErrorClass::Permission, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn expect_kind(kind: u32, expected: u32) -> Result<(), Failure> {
@@ -240,6 +259,16 @@ mod tests {
             let failure = enter(&mut Wire::new(near), &access, None).await.expect_err("a refusal");
             assert_eq!(failure.to_string(), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_cannot_keep_a_thread_at_work() {
+        let offer = b"R\0\0\0\x17\0\0\0\x0aSCRAM-SHA-256\0\0";
+        let challenge = b"R\0\0\0\x1f\0\0\0\x0br=x,s=AAAA,i=2147483647";
+        let (result, _) = enter_with(Some("secret"), &[&offer[..], challenge].concat()).await;
+        let text = result.expect_err("too many").message;
+        assert_eq!(text, "SCRAM authentication: the server asks for 2147483647 rounds, 1000000 is the most");
+        assert_eq!(check_rounds(b"r=x,s=AAAA,i=1000000"), Ok(()));
     }
 
     #[test]

@@ -89,7 +89,43 @@ fn set_statement(name: &str, value: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+    use crate::driver::ErrorClass;
+
+    /// What becomes of a connection whose server says `code` against the only statement.
+    async fn unprepared_with(code: &str) -> ErrorClass {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let access = Access { host: "127.0.0.1".to_owned(), port, ..Access::default() };
+        let driver = Postgres::new(access, Arc::new(["SELECT 1".to_owned()])).expect("sound");
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.expect("a client");
+            let mut asked = [0; 1024];
+            assert!(stream.read(&mut asked).await.expect("a greeting") > 0);
+            stream.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.expect("room");
+            assert!(stream.read(&mut asked).await.expect("a statement") > 0);
+            let error = format!("E\0\0\0\x17SERROR\0C{code}\0Mno\0\0Z\0\0\0\x05I");
+            stream.write_all(error.as_bytes()).await.expect("room");
+        };
+        let (connected, ()) = tokio::join!(driver.connect(), serving);
+        connected.err().expect("refused").class
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_prepare_now_does_not_make_the_statement_a_wrong_one() {
+        for (code, class) in [
+            ("42P01", ErrorClass::Statement),
+            ("42501", ErrorClass::Statement),
+            ("XX000", ErrorClass::Statement),
+            ("53200", ErrorClass::Resource),
+            ("55P03", ErrorClass::Timeout),
+        ] {
+            assert_eq!(unprepared_with(code).await, class, "{code}");
+        }
+    }
 
     #[test]
     fn settings_are_quoted() {

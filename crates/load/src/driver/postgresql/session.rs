@@ -69,7 +69,7 @@ impl PostgresSession {
                     if error.is_fatal {
                         return Err(error.failure);
                     }
-                    result = Err(Failure { class: ErrorClass::Statement, ..error.failure });
+                    result = Err(error.failure);
                 }
                 b'Z' => break,
                 _ => {}

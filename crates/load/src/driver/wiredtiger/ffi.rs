@@ -18,6 +18,18 @@ impl Item {
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { data: bytes.as_ptr().cast(), size: bytes.len(), mem: std::ptr::null_mut(), mem_size: 0, flags: 0 }
     }
+
+    /// The bytes; of none the engine may say that they are nowhere.
+    ///
+    /// # Safety
+    /// `size` bytes stand at `data`, unless it is 0, and stay there as long as `'a`.
+    pub(super) unsafe fn bytes<'a>(&self) -> &'a [u8] {
+        if self.size == 0 {
+            return &[];
+        }
+        // SAFETY: the caller vouches for them.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.size) }
+    }
 }
 
 pub(super) type Simple = unsafe extern "C" fn(*mut Cursor) -> c_int;
@@ -73,4 +85,16 @@ pub(super) fn words(status: c_int) -> String {
         _ => "an error of WiredTiger",
     };
     known.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_without_bytes_may_be_nowhere() {
+        let nowhere = Item { data: std::ptr::null(), ..Item::of(&[]) };
+        // SAFETY: of no bytes none have to be there, and the others are this function's.
+        assert_eq!(unsafe { (nowhere.bytes(), Item::of(b"ab").bytes()) }, (&b""[..], &b"ab"[..]));
+    }
 }

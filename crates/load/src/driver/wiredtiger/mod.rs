@@ -126,7 +126,7 @@ impl WiredTigerSession {
             return Err(self.failure(status));
         }
         // SAFETY: the engine keeps these bytes in place until the cursor moves.
-        Ok(unsafe { std::slice::from_raw_parts(item.data.cast(), item.size) })
+        Ok(unsafe { item.bytes() })
     }
 
     fn get(&mut self, request: &PairsRequest) -> Result<u64, Failure> {

@@ -11,6 +11,9 @@ use super::tree::Expression;
 /// Deeper than any script of a person's, and shallow enough for a thread's stack.
 const DEPTH_MAX: u32 = 100;
 
+/// A chain of operators is a tree as deep as it is long. Longer than any script of a person's, too.
+const WORDS_MAX: u32 = 2_000;
+
 /// Finds a variable's slot; `None` when nothing ever sets it.
 type Resolve<'a> = dyn Fn(&str) -> Option<u32> + 'a;
 
@@ -18,7 +21,7 @@ type Resolve<'a> = dyn Fn(&str) -> Option<u32> + 'a;
 pub(in super::super) fn parse(source: &str, resolve: &Resolve<'_>) -> Result<Expression, Mistake> {
     let mut lexer = Lexer::new(source);
     let (token, at) = lexer.next()?;
-    let mut parser = Parser { lexer, token, at, resolve, depth: 0 };
+    let mut parser = Parser { lexer, token, at, resolve, depth: 0, n_words: 1 };
     let expression = parser.any_of()?;
     match parser.token {
         Token::End => Ok(expression),
@@ -32,6 +35,7 @@ struct Parser<'a> {
     at: usize,
     resolve: &'a Resolve<'a>,
     depth: u32,
+    n_words: u32,
 }
 
 type Parsed = Result<Expression, Mistake>;
@@ -43,6 +47,10 @@ fn call<const N: usize>(function: Function, arguments: [Expression; N]) -> Expre
 impl<'a> Parser<'a> {
     fn advance(&mut self) -> Result<(), Mistake> {
         (self.token, self.at) = self.lexer.next()?;
+        self.n_words += 1;
+        if self.n_words > WORDS_MAX {
+            return Err(Mistake::new(self.at, format!("an expression of more than {WORDS_MAX} words")));
+        }
         Ok(())
     }
 

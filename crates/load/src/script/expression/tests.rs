@@ -134,6 +134,15 @@ fn deep_nesting_is_refused_and_not_a_crash() {
 }
 
 #[test]
+fn long_chains_are_refused_and_not_a_crash() {
+    for long in [format!("1{}", " + 1".repeat(1_000_000)), format!("true{}", " and true".repeat(1_000_000))] {
+        assert_eq!(parse(&long, &find).unwrap_err().message, "an expression of more than 2000 words");
+    }
+    let fine = parse(&format!("1{}", " + 1".repeat(900)), &find).unwrap();
+    assert_eq!(fine.evaluate(&mut state()), Ok(Scalar::Int(901)));
+}
+
+#[test]
 fn random_draws_stay_in_their_ranges() {
     let mut state = state();
     for text in

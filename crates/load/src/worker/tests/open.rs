@@ -115,6 +115,8 @@ async fn users_without_work_leave_theirs_to_others() {
     let (log, _) = play_plan(&Fake::default(), &[once(&[Answer(1)]), forever(Answer(1))], plan).await;
     assert_eq!(log.rows.iter().filter(|row| row.user == 0).count(), 1);
     assert_eq!(log.rows.len(), 100);
+    // What the first user leaves is not kept until the next operation falls due.
+    assert_eq!(histogram_ms(&log, What::Response), [(1, 100)]);
 }
 
 #[tokio::test(start_paused = true)]

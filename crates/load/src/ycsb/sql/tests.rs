@@ -159,6 +159,25 @@ fn the_range_of_new_records_is_known() {
 }
 
 #[test]
+fn an_insert_gets_its_number_when_it_is_sent_and_waits_for_one() {
+    let proportions = Proportions { insert: 1.0, ..Proportions::default() };
+    let sources = YcsbSources::new(small(proportions), Dialect::Mysql, "usertable").expect("sound");
+    let (mut first, mut second, mut request) = (sources.source(0, 1), sources.source(1, 1), SqlRequest::default());
+    first.begin().expect("endless");
+    // Its user may have to wait for a connection first.
+    assert_eq!(sources.inserted(), 100..100);
+    assert_eq!(first.step(&mut request), Step::Request);
+    assert_eq!(sources.inserted(), 100..101);
+    // It hangs, while others insert as much as the window holds.
+    let others: Vec<u64> = std::iter::from_fn(|| sources.shared.existing.reserve()).collect();
+    others.iter().for_each(|number| sources.shared.existing.settle(*number, true));
+    second.begin().expect("endless");
+    assert!(matches!(second.step(&mut request), Step::Sleep(pause) if !pause.is_zero()));
+    first.end(false);
+    assert_eq!(second.step(&mut request), Step::Request);
+}
+
+#[test]
 fn names_are_checked() {
     assert_eq!(Dialect::from_name("mysql"), Ok(Dialect::Mysql));
     let text = Dialect::from_name("oracle").expect_err("unknown");
