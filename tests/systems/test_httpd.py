@@ -34,7 +34,7 @@ def httpd(state_dir: Path, name: str = "web", **table: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def opened(state_dir: Path) -> Iterator[Any]:
-    target = httpd(state_dir, "tests", unlock=["semantics", "security"])
+    target = httpd(state_dir, "tests", unlock=["semantics", "security", "durability"])
     target.open()
     yield target
     target.close()

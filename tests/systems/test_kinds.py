@@ -12,7 +12,7 @@ import pytest
 from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
 from trimtab import plugins
 from trimtab.errors import UsageError
-from trimtab.space import Config
+from trimtab.space import Config, amount
 from trimtab.systems import KnobState, kinds
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.kinds import kind_of_catalog
@@ -88,6 +88,41 @@ def test_a_play_that_says_more_does_not_set_less(kind: str, play: str, knob: str
 def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets: set[str], tmp_path: Path) -> None:
     catalog = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path).catalog
     assert {name for name, knobs in catalog.sets.items() if knob in knobs} - {"all"} == sets
+
+
+@pytest.mark.parametrize(
+    ("kind", "knob", "safety"),
+    [
+        ("linux", "lazy_times", "durability"),  # a crash loses times by which backups find changed files
+        ("httpd", "CacheQuickHandler", "security"),  # answers before it is known who may have the page
+        ("httpd", "BufferedLogs", "durability"),
+        ("tomcat", "cacheState", "semantics"),  # wrong for a program that changes a connection behind the pool
+        ("cassandra", "hints_flush_period", "replication"),  # a crash loses what a node that is down has to get
+        ("mongodb", "ttl_sleep", "semantics"),  # clients find documents that have expired
+        ("wiredtiger", "log_remove", "data_loss"),  # a log that is kept fills the disk
+        ("redis", "maxclients", "semantics"),  # turns users away
+    ],
+)
+def test_what_a_short_load_does_not_show_is_locked(kind: str, knob: str, safety: str, tmp_path: Path) -> None:
+    catalog = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path).catalog
+    assert catalog.knob[knob].safety == safety
+
+
+@pytest.mark.parametrize(("knob", "seconds"), [("dirty_expire_centisecs", 30), ("dirty_writeback_centisecs", 5)])
+def test_unwritten_pages_get_no_older_than_usual(knob: str, seconds: int, tmp_path: Path) -> None:
+    """A page is written at the first look after its age has come."""
+    catalog = plugins.load("targets", "linux").from_settings("x", {}, state_dir=tmp_path).catalog
+    entry = catalog.knob[knob]
+    assert entry.default == entry.useful({})[1] == seconds * 100
+
+
+@pytest.mark.parametrize("clients", [1.0, 12.0, 700.0])
+def test_the_workers_that_httpd_is_advised_fill_a_process(clients: float, tmp_path: Path) -> None:
+    catalog = plugins.load("targets", "httpd").from_settings("x", {}, state_dir=tmp_path).catalog
+    workers, threads = (
+        amount(str(catalog.advice[name]), {"clients": clients}) for name in ("MaxRequestWorkers", "ThreadsPerChild")
+    )
+    assert threads <= workers <= threads * float(catalog.knob["ServerLimit"].default)
 
 
 def test_redis_is_shipped() -> None:

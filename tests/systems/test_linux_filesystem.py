@@ -30,7 +30,7 @@ NAMES = (
 )  # fmt: skip
 EXT4_ONLY = NAMES[2:]
 CHANGES = Config({"access_times": "noatime", "max_batch_time": 0, "extent_max_zeroout_kb": 64})
-OTHER = Config({"lazy_times": True, "discard": True})
+OTHER = Config({"discard": True})
 
 pytestmark = [pytest.mark.needs("sysctl"), pytest.mark.needs("mounts"), pytest.mark.needs("loop-device", "ext4")]
 
@@ -167,7 +167,7 @@ def test_flags_that_were_found_stay_whatever_else_is_changed(ext4: Path, tmp_pat
 @pytest.mark.usefixtures("kernel")
 def test_another_file_system_has_what_every_one_has(tmp_path: Path) -> None:
     with mounted(tmp_path / "mnt", "-t", "tmpfs", "-o", "size=1m,noexec", "tmpfs") as point:
-        opened = target(tmp_path / "state", point)
+        opened = target(tmp_path / "state", point, unlock=["durability"])
         opened.open()
         try:
             found, before, states = opened.snapshot(), mount_of(point), opened.states()
@@ -211,7 +211,7 @@ def test_behind_another_file_system_it_is_put_back_once_that_is_gone(ext4: Path,
 def test_options_that_went_with_their_file_system_are_not_looked_for_in_another_one(tmp_path: Path) -> None:
     tmpfs = ("-t", "tmpfs", "-o", "size=1m,noatime", "tmpfs")
     with mounted(tmp_path / "mnt", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as point:
-        opened = target(tmp_path / "state", point)
+        opened = target(tmp_path / "state", point, unlock=["durability"])
         opened.open()
         found = opened.snapshot()
         own = opened.apply(Config({"access_times": "noatime"})).own

@@ -40,6 +40,7 @@ def test_the_sum_is_that_of_the_inequality(target: PostgresTarget) -> None:
     assert use["maintenance_work_mem"] == 64 * MIB
     assert use["autovacuum"] == 3 * 64 * MIB
     assert use["temp_buffers"] == 12 * 8 * MIB
+    assert use["min_dynamic_shared_memory"] == 0
     assert use["reserved"] == 64 * MIB
     assert use["budget"] == 1024 * MIB
 
@@ -53,8 +54,9 @@ def test_special_values_take_their_meaning(target: PostgresTarget) -> None:
         Config({"wal_buffers": -1, "shared_buffers": 16384, "autovacuum_work_mem": -1})
     )
     assert automatic["wal_buffers"] == 4 * MIB
-    own = target.memory(CONTEXT).use(Config({"autovacuum_work_mem": 16384}))
+    own = target.memory(CONTEXT).use(Config({"autovacuum_work_mem": 16384, "min_dynamic_shared_memory": 48}))
     assert own["autovacuum"] == 3 * 16 * MIB
+    assert own["min_dynamic_shared_memory"] == 48 * MIB
 
 
 @pytest.mark.parametrize(

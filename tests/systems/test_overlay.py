@@ -11,7 +11,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.records import Context
-from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space, amount
 from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading
 from trimtab.systems.postgresql import PostgresTarget, catalogue
@@ -61,6 +61,18 @@ def test_forbidden_knobs_are_not_curated() -> None:
 )
 def test_dangerous_knobs_have_their_class(name: str, safety: str) -> None:
     assert CATALOG.knob[name].safety.value == safety
+
+
+def test_a_lazier_wal_writer_is_out_of_range() -> None:
+    """With synchronous_commit = off, also of single sessions, a crash loses up to three times its delay."""
+    assert CATALOG.knob["wal_writer_delay"].useful({})[1] == 200
+
+
+@pytest.mark.parametrize(("clients", "share"), [(1.0, 16), (4.0, 16), (24.0, 96)])
+def test_few_clients_are_not_advised_the_whole_memory_for_a_step(clients: float, share: int) -> None:
+    """A plan has several of them, and so has each of its workers."""
+    memory = float(1 << 32)
+    assert amount(str(CATALOG.advice["work_mem"]), {"memory": memory, "clients": clients}) == memory / share
 
 
 def test_code_and_overlay_agree_on_classes() -> None:

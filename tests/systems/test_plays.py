@@ -41,6 +41,20 @@ def test_the_shipped_plays_keep_the_schema(kind: str, least: int) -> None:
     assert all(source.startswith("https://") for play in plays.play.values() for source in play.sources)  # type: ignore[attr-defined]
 
 
+def test_reading_ahead_is_switched_off_where_that_is_what_the_value_means() -> None:
+    """MySQL reads the most ahead at 0: srv_read_ahead_threshold in buf0rea.cc of both."""
+    play = _shipped("mysql").play["no_read_ahead"]  # type: ignore[attr-defined]
+    facts = {**_BOUNDS, "analytic": 0.0, "clients": 4.0, "read_share": 1.0, "ssd": 0.0, "hdd": 0.0, "version": 1011.0}
+    assert play.fits({**facts, "mariadb": 1.0})
+    assert not play.fits({**facts, "mariadb": 0.0})
+
+
+@pytest.mark.parametrize("memory", [2.0**27, 2.0**30, 2.0**37])
+def test_tables_in_memory_that_fit_by_default_fit_in_the_whole_range(memory: float) -> None:
+    low, high = server_catalog("mysql").knob["max_heap_table_size"].useful({**_BOUNDS, "memory": memory})
+    assert 2**24 <= low < high
+
+
 @pytest.mark.parametrize(
     ("when", "settings", "message"),
     [
