@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from trimtab.measure import Measurement, noise_floor, pooled_interval, summarise
+from trimtab.measure import Interval, Measurement, noise_floor, pooled_interval, summarise
 from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.report import BenchProgress, bench_to_json, print_bench
+from trimtab.report.search_bench import print_search_bench
 from trimtab.space import Config
 from trimtab.testing.fake_workload import FakeRatedRun
 from trimtab.workload import Frame
@@ -48,6 +49,25 @@ def shown(*measurements: Measurement) -> str:
     trials = [trial(number, m) for number, m in enumerate(measurements)]
     print_bench(trials, OBJECTIVE, pooled_interval(values), noise_floor(values), Console(file=out, width=80))
     return out.getvalue()
+
+
+def test_a_percentile_beyond_the_time_outs_is_at_least_its_lower_end() -> None:
+    out = io.StringIO()
+    infinite = Interval(math.inf, 5000.0, math.inf)
+    print_bench(
+        [trial(0, measured())], Objective("latency_p99"), infinite, noise_floor([1.0]), Console(file=out, width=80)
+    )
+    assert out.getvalue().startswith("latency_p99: ≥ 5,000ms (")
+
+
+def test_names_in_a_comparison_of_searchers_are_no_markup() -> None:
+    out = io.StringIO()
+    score = {"searcher": "mine[/]", "share": {}, "failed": 0.0, "ask_s": 0.1, "p_value": None}
+    found = {"study": "a[bold]b", "mode": "exact", "configs": 3, "failed_configs": 0, "noise": 0.01, "searchers": [score],
+             "best": "mine[/]", "beaten": [], "trials": 6, "repeats": 2}  # fmt: skip
+    print_search_bench(found, Console(file=out, width=100))
+    assert out.getvalue().startswith("a[bold]b: 3 recorded configs")
+    assert "mine[/] found most in 6 trials: it was alone" in out.getvalue()
 
 
 def test_table_has_all_labels_with_intervals() -> None:

@@ -142,7 +142,7 @@ def test_json_has_the_ranks(ranked: tuple[Study, Consensus]) -> None:
 
 def test_the_page_draws_bars_slices_and_pairs(ranked: tuple[Study, Consensus]) -> None:
     page = render_rank_html(ranked[0][0], ranked[1], ranked[0][1])
-    figures = explanation_figures(with_plots(*ranked[0], ranked[1]))
+    figures = explanation_figures(with_plots(*ranked[0], ranked[1]), "times as fast")
     assert set(drawn(page)) == set(figures)
     assert "share of the effect seen" in drawn(page)["importance"]
     bars = figures["importance"]["data"][0]
@@ -228,7 +228,9 @@ def test_each_knob_and_each_value_has_a_place_of_its_own() -> None:
         first=names[0], second=names[1], share=0.5, share_low=0.4, share_high=0.6, first_values=values, second_values=values,
         loss=tuple(tuple(float(i + j) for j in range(4)) for i in range(4)),
     )  # fmt: skip
-    figures = explanation_figures(Explanation(consensus=consensus, text="", space=space, pairs=(pair,)))
+    figures = explanation_figures(
+        Explanation(consensus=consensus, text="", space=space, pairs=(pair,)), "times as fast"
+    )
     assert len(set(figures["importance"]["data"][0]["y"])) == len(names)
     cells = figures["pair0"]["data"][0]
     assert cells["x"] == cells["y"] == ["1,000.2", "1,000.4", "1,000.6", "1,000.8"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import os
 import re
+import resource
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,8 +18,8 @@ import pytest
 from tests.browser import Browser
 from tests.report.conftest import BASELINE, Study, record, trial
 from trimtab.errors import UsageError
-from trimtab.records import QueryClass, Role
-from trimtab.report import render_html, write_html
+from trimtab.records import Machine, QueryClass, Role
+from trimtab.report import render_html, report_text, write_html
 from trimtab.report.html import report_figures
 from trimtab.report.summary import summarise
 
@@ -156,7 +159,10 @@ def test_an_opened_class_is_repeated(better: Study) -> None:
     verdict = replace(study.verdict, unlocked=("durability",), knobs={**study.verdict.knobs, "jit": opened})
     study = replace(study, verdict=verdict)
     text = re.sub(r"\s+", " ", read(render_html(study, trials)).text)
-    assert "The safety class durability was unlocked. This config uses it: jit ." in text
+    assert (
+        "The safety class durability was unlocked; a crash of the machine can lose committed transactions. "
+        "This config uses it: jit ." in text
+    )
 
 
 def test_hostile_strings_stay_text(hostile: Study) -> None:
@@ -175,6 +181,77 @@ def test_a_path_that_cannot_be_written_is_named(better: Study, tmp_path: Path) -
         UsageError, match=r"cannot write the report: path='.*/no/x.html': No such file.*\nhint: give a path"
     ):
         write_html(*better, tmp_path / "no" / "x.html")
+
+
+def test_a_full_disk_leaves_the_older_report_whole(better: Study, tmp_path: Path) -> None:
+    place = tmp_path / "report.html"
+    place.write_text("older")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(UsageError, match="cannot write the report: .*: File too large"):
+            write_html(*better, place)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert place.read_text() == "older"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_report_takes_the_place_of_an_older_one(better: Study, tmp_path: Path) -> None:
+    place, link = tmp_path / "report.html", tmp_path / "link.html"
+    link.symlink_to(place)
+    write_html(*better, link)
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert place.stat().st_mode == plain.stat().st_mode
+    place.chmod(0o640)
+    write_html(*better, link)
+    assert link.is_symlink()
+    assert "1.82 times" in place.read_text(encoding="utf-8")
+    assert place.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_and_an_open_file_are_written_to(better: Study, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        page = pool.submit(pipe.read_text, encoding="utf-8")
+        write_html(*better, pipe)
+        assert page.result(timeout=10).endswith("</html>")
+    with open(tmp_path / "open.html", "w+", encoding="utf-8") as file:
+        write_html(*better, f"/dev/fd/{file.fileno()}")
+        assert file.read().endswith("</html>")
+
+
+def test_what_an_imported_study_does_not_tell_is_left_out(running: Study) -> None:
+    study, trials = running
+    study = replace(study, machine=Machine(cores=0, memory_bytes=0), context=replace(study.context, clients=0))
+    facts = render_html(study, trials).partition("Where it was measured")[2].partition("</section>")[0]
+    assert "workload" in facts
+    assert not re.search(r">(cores|memory|clients)<", facts)
+
+
+def test_an_operation_is_red_where_the_headline_calls_it_slower(better: Study) -> None:
+    study, trials = better
+    for times, word in ((0.95, ""), (0.89, "bad"), (1.05, ""), (1.2, "good")):
+        changed = [
+            replace(
+                each,
+                measurement=replace(
+                    each.measurement,
+                    by_label={
+                        "q": replace(
+                            each.measurement.by_label["q6"],
+                            latency_mean_ms=100.0 / (times if each.role is Role.PROOF_CANDIDATE else 1.0),
+                        )
+                    },
+                ),
+            )
+            for each in trials
+            if each.measurement is not None
+        ]
+        assert f'<td class="n {word}"><strong>{times:g}</strong>' in render_html(study, changed)
+        assert ("Not everything gained" in report_text(study, changed)) == (word == "bad")
 
 
 @pytest.mark.slow

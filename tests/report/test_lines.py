@@ -228,7 +228,9 @@ def test_the_larger_of_two_proven_configs_is_the_one_compared() -> None:
 
 def test_operations_that_were_never_done_are_not_compared(better: Study) -> None:
     study, trials = better
-    nothing = dict.fromkeys(("latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_max_ms"), math.nan)
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("latency_mean_ms", "latency_p50_ms", "latency_p95_ms", "latency_max_ms"), math.nan
+    )
     never = LabelStats(n_ok=0, n_error=0, n_timed_out=0, throughput_per_s=0.0, **nothing)
     trials = [
         replace(t, measurement=replace(t.measurement, by_label={**t.measurement.by_label, "never": never}))

@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from tests.report.conftest import BASELINE, Study, trial
+from tests.report.conftest import BASELINE, trial
 from trimtab.records import Role, Status
 from trimtab.report import Progress
 from trimtab.workload import Frame
@@ -128,14 +128,6 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     drive(Progress(Console(file=out, force_terminal=True, width=110)))
     codes = {code for group in re.findall(r"\x1b\[([0-9;]*)m", out.getvalue()) for code in group.split(";")}
     assert not codes & {str(code) for code in [*range(30, 38), *range(90, 98)]}
-
-
-def test_the_verdict_is_the_headline(better: Study) -> None:
-    out = io.StringIO()
-    with Progress(Console(file=out), clock=lambda: 0.0) as progress:
-        progress.study_started("tpch", None)
-        progress.verdict(*better)
-    assert "This config is 1.82 times as fast as yours (95 % interval 1.61 to 2.05)" in out.getvalue()
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -11,6 +11,7 @@ import pytest
 
 from trimtab.report.axes import make_axis
 from trimtab.report.charts import layout, level
+from trimtab.report.parallel import parallel_svg
 from trimtab.report.svg import figure_svg
 
 POINTS = {"type": "scatter", "mode": "markers", "name": "a", "marker": {"color": "#123456", "size": 8}}
@@ -113,3 +114,30 @@ def test_a_level_is_a_dotted_line_and_widens_the_axis() -> None:
     svg = figure_svg("l", figure({"x": [1, 2], "y": [3.0, 4.0]}, shapes=[level(1.0)]))
     (line,) = [each for each in elements(svg, "path") if each.get("stroke-dasharray") == "2 3"]
     assert 0 < float(line["d"].split(",")[1].split("H")[0]) < 330
+
+
+def test_wide_ticks_do_not_lie_over_the_title_of_their_axis() -> None:
+    svg = figure_svg("t", figure({"x": [1, 2], "y": [2.0e9, 3.0e9], "name": ""}), width=460)
+    ticks = [each for each in ElementTree.fromstring(svg).iter("text") if each.get("text-anchor") == "end"]
+    assert max(len(each.text or "") for each in ticks) == len("3,000,000,000")
+    assert all(float(each.attrib["x"]) - 6.8 * len(each.text or "") > 20 for each in ticks)
+
+
+def test_a_point_that_has_no_place_is_not_drawn() -> None:
+    line = {"mode": "lines", "x": [0, 1], "y": [0.0, 5.0], "text": "p", "hovertemplate": "%{text}",
+            "line": {"color": "#123456"}, "name": ""}  # fmt: skip
+    assert "nan" not in figure_svg("t", figure(line, yaxis={"type": "log"}))
+
+
+def test_names_of_parallel_axes_stay_within_the_plot() -> None:
+    names = ["max_parallel_workers_per_gather", "jit", "a" * 70, "innodb_adaptive_flushing_lwm"]
+    lines = [{"gain": 1.0, "number": i, "role": "search", "places": [0.1 * i] * 4} for i in range(3)]
+    axes = [{"name": name, "ends": ["0", "1"]} for name in names]
+    svg = parallel_svg("p", {"parallel": {"axes": axes, "lines": lines, "times": "times as fast"}}, 920)
+    texts = list(ElementTree.fromstring(svg).iter("text"))
+    assert {"max_parallel_workers_per_gather", f"{'a' * 18}...{'a' * 19}"} <= {each.text for each in texts}
+    for each in texts:
+        half = 6.8 * len(each.text or "") / 2
+        assert half <= float(each.attrib["x"]) + 0.1
+        assert float(each.attrib["x"]) <= 920.1 - half
+    assert "trial 2 (search): 1.00 times as fast" in svg

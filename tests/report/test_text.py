@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import subprocess
 import sys
@@ -22,10 +23,15 @@ from tests.report.conftest import (
     search_trials,
     trial,
 )
+from trimtab.importance import Consensus, KnobRank
+from trimtab.measure import Interval
 from trimtab.records import BenchSummary, DesignPlan, GainInterval, Role, Status, Verdict
-from trimtab.report import print_report, render_html, report_text, summarise
+from trimtab.report import print_report, render_html, report_text, summarise, to_json
+from trimtab.report.explain import Explanation
 from trimtab.report.headline import headline
 from trimtab.report.html import report_figures
+from trimtab.report.svg import figure_svg
+from trimtab.report.text import _explanation
 from trimtab.space import Config
 
 PLAN = DesignPlan(kind="lhs", batches=(12,), n_runs=12)
@@ -55,10 +61,12 @@ def test_each_interval_is_given_the_level_that_it_has(better: Study) -> None:
     assert "config throughput (/s) times as fast interval measured in" in text
     page = squeezed(render_html(other, trials))
     assert "<dt>97.5 % interval</dt>" in page
-    assert "estimates with their 95 % interval." in page
+    assert "with their interval, of 95 % where no other level is named." in page
+    assert '<th class="n">interval</th><th>measured in</th>' in page
     assert "without it, with 95 % interval" in page
     alike = changed(study, gain=gain, advice_gain=gain)
     assert "times as fast 97.5 % interval measured in" in squeezed(report_text(alike, trials))
+    assert '<th class="n">97.5 % interval</th><th>measured in</th>' in squeezed(render_html(alike, trials))
 
 
 def test_a_run_that_a_guard_has_ended_is_not_the_best_so_far(running: Study) -> None:
@@ -71,6 +79,14 @@ def test_a_run_that_a_guard_has_ended_is_not_the_best_so_far(running: Study) -> 
     line = next(t for t in report_figures(study, [*trials, fast], summarise(study, [*trials, fast]))["progress"]["data"]
                 if t["name"] == "best so far")  # fmt: skip
     assert max(line["y"]) < 2
+
+
+def test_a_study_of_another_host_names_it(better: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, trials = better
+    for here, expected in (("db2", "Study tpch on host db1: tpch 4Q6"), ("db1.example.com", "Study tpch: tpch 4Q6")):
+        monkeypatch.setattr("platform.node", lambda here=here: here)
+        assert report_text(study, trials).startswith(expected)
+        assert to_json(study, trials)["summary"]["host"] == "db1"
 
 
 def test_the_load_is_named_with_its_clients_and_its_rate(better: Study) -> None:
@@ -349,3 +365,40 @@ def test_baselines_of_different_contexts_are_not_compared(better: Study) -> None
     study, trials = better
     apart = [replace(trial, context=replace(trial.context, workload=f"context {trial.number}")) for trial in trials]
     assert "11 baseline measurements span 0 %" in squeezed(report_text(study, apart))
+
+
+def test_what_a_program_reports_is_good_and_not_fast_everywhere(running: Study) -> None:
+    study, trials = running
+    figured = [
+        replace(each, measurement=replace(each.measurement, figure=each.measurement.throughput, by_label={}))
+        if each.measurement is not None
+        else each
+        for each in trials
+    ]
+    study = replace(study, objective="score")
+    for said in (report_text(study, figured, with_trials=True), render_html(study, figured)):
+        assert "times as good" in said
+        assert "as fast" not in said.lower()
+
+
+def test_a_baseline_beyond_the_time_outs_is_no_drift(running: Study) -> None:
+    study, trials = running
+    lost = trial(len(trials), Role.BASELINE, BASELINE, 1.0)
+    assert lost.measurement is not None
+    infinite = Interval(math.inf, 5000.0, math.inf)
+    lost = replace(lost, loss=None, measurement=replace(lost.measurement, throughput=infinite))
+    assert summarise(study, [*trials, lost]).drift == summarise(study, trials).drift
+    assert "inf" not in figure_svg(
+        "drift", report_figures(study, [*trials, lost], summarise(study, [*trials, lost]))["drift"]
+    )
+
+
+def test_ranks_that_are_not_shown_are_counted() -> None:
+    ranks = [
+        KnobRank(knob=f"k{i}", rank=i + 1, rank_low=1, rank_high=10, score=0.1, score_low=0, score_high=0.2)
+        for i in range(10)
+    ]
+    consensus = Consensus(knobs=tuple(ranks), rankings=(), knee=10, n_trials=50, r2=0.5)
+    out = io.StringIO()
+    Console(file=out, width=100).print(_explanation(Explanation(consensus=consensus, text="10 of 10 knobs")))
+    assert "and 2 knobs more of them" in out.getvalue()

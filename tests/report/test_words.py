@@ -30,6 +30,8 @@ def test_numbers(value: float | None, text: str) -> None:
         (0.03, "3 %"),
         (0.042, "4.2 %"),
         (0.0, "0 %"),
+        (1e-9, "< 0.01 %"),
+        (-1e-9, "> -0.01 %"),
         (3.0, "300 %"),
         (0.999, "100 %"),
         (None, "–"),
@@ -94,7 +96,8 @@ def test_gains_without_an_interval_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "shown"), [(1.824, "1.82"), (25.24, "25.24"), (0.0, "< 0.01"), (0.004, "< 0.01"), (7.4e8, "> 1000")]
+    ("ratio", "shown"),
+    [(1.824, "1.82"), (25.24, "25.24"), (0.0, "< 0.01"), (0.004, "< 0.01"), (7.4e8, "> 1000"), (math.nan, "–")],
 )
 def test_ratios_beyond_what_can_be_measured_are_bounded(ratio: float, shown: str) -> None:
     assert ratio_text(ratio) == shown

@@ -45,7 +45,7 @@ def test_a_session_from_beginning_to_proof(api: Api) -> None:
     study = row["study_id"]
     assert api.get(f"/api/v1/studies/{study}").json()["summary"]["result"] == "better"
     assert "<svg" in api.get(f"/api/v1/studies/{study}/charts").json()["charts"]["progress"]
-    assert "times as fast as yours" in api.get(f"/api/v1/studies/{study}/report").text
+    assert "times as good as yours" in api.get(f"/api/v1/studies/{study}/report").text
     assert api.get(f"/api/v1/studies/{study}/compare?with={study}").json() == {"knobs": [], "n_same": 2}
 
 

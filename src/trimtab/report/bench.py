@@ -44,7 +44,7 @@ def print_bench(
     out.width = max(out.width, _WIDTH)
     out.print(
         Text(
-            f"{objective.metric}: {format_figure(value.estimate)}{objective.unit} "
+            f"{objective.metric}: {_estimate(value)}{objective.unit} "
             f"({format_percent(value.level)} interval {format_figure(value.low)} to "
             f"{format_figure(value.high)}, {counted(len(trials), 'run')})"
         ),
@@ -148,9 +148,13 @@ def _ranged(interval: Interval) -> str:
     if math.isnan(interval.estimate):
         return "–"
     if math.isinf(interval.estimate):
-        return f"≥ {format_figure(interval.low)}"
+        return _estimate(interval)
     low, high = format_figure(max(interval.low, 0.0), 3), format_figure(interval.high, 3)
     return f"{format_figure(interval.estimate)} ({low}–{high})"
+
+
+def _estimate(interval: Interval) -> str:
+    return f"≥ {format_figure(interval.low)}" if math.isinf(interval.estimate) else format_figure(interval.estimate)
 
 
 def _number(value: float | None) -> str:

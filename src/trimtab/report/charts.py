@@ -13,7 +13,7 @@ from typing import Any
 from trimtab.measure.histogram import decode_histogram, merge_histograms
 from trimtab.records import Status, Trial
 from trimtab.report.summary import Summary
-from trimtab.report.words import number_text
+from trimtab.report.words import clean, number_text
 
 __all__ = [
     "AMBER",
@@ -28,6 +28,7 @@ __all__ = [
     "finite",
     "layout",
     "level",
+    "short_name",
 ]
 
 Figure = dict[str, Any]
@@ -103,10 +104,9 @@ def _progress(summary: Summary) -> Figure | None:
                 "marker": {"symbol": "x", "size": 9, "color": RED},
             }
         )
-    return {
-        "data": traces,
-        "layout": layout("trial", "times as fast as yours", shapes=[level(1.0)], yaxis=_trial_range(rows)),
-    }
+    made = layout("trial", f"{summary.times} as yours", shapes=[level(1.0)], yaxis=_trial_range(rows))
+    made["xaxis"] |= {"tickformat": "d"}
+    return {"data": traces, "layout": made}
 
 
 def _trial_range(rows: Sequence[Any]) -> Figure:
@@ -284,6 +284,12 @@ def _percentile_curve(name: str, colour: str, dash: str, trials: Iterable[Trial]
 def finite(value: float) -> float:
     """`value` as the length of an error bar: 0 when it is unknown."""
     return max(0.0, value) if math.isfinite(value) else 0.0
+
+
+def short_name(name: str) -> str:
+    """A name without its middle where it is too long for a plot, escaped."""
+    text = clean(name)
+    return escape(text if len(text) <= 40 else f"{text[:18]}...{text[-19:]}")
 
 
 def escape(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab.importance import Consensus, Pair, Slice
-from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level
+from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level, short_name
 from trimtab.report.explain import Explanation
 from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title
 from trimtab.report.words import clean, counted
@@ -25,17 +25,16 @@ _SHOWN = 15
 """Knobs in the plot of importance; the table has them all."""
 
 _MAX_TICKS = 6
-_TIMES = "times as fast as yours"
 
 
-def explanation_figures(explanation: Explanation) -> dict[str, Figure]:
-    """ "importance", "slice0", "slice1", ..., "pair0", ...: every figure there is data for."""
+def explanation_figures(explanation: Explanation, times: str) -> dict[str, Figure]:
+    """ "importance", "slice0", "slice1", ..., "pair0", ...: every figure there is data for; `times`: what gains are called."""
     if explanation.consensus is None or explanation.consensus.verdict:
         return {}
     made = {"importance": _importance(explanation.consensus)}
     if explanation.space is not None:
         for i, cut in enumerate(explanation.slices):
-            made[f"slice{i}"] = _slice(explanation.space, cut)
+            made[f"slice{i}"] = _slice(explanation.space, cut, times)
         for i, pair in enumerate(explanation.pairs):
             made[f"pair{i}"] = _pair(explanation.space, pair)
     return made
@@ -73,7 +72,7 @@ def _importance(consensus: Consensus) -> Figure:
     return {"data": [trace], "layout": made}
 
 
-def worth_figure(lines: Sequence[LineWorth]) -> Figure | None:
+def worth_figure(lines: Sequence[LineWorth], times: str) -> Figure | None:
     """Each line's worth without and alone; None when nothing was measured."""
     shown = [line for line in lines if line.without is not None or line.alone is not None][::-1]
     if not shown:
@@ -85,7 +84,7 @@ def worth_figure(lines: Sequence[LineWorth]) -> Figure | None:
         gains += [gain for _, gain in rows]
         if rows:
             traces.append(_forest(name, colour, symbol, [(named[knob], gain) for knob, gain in rows]))
-    made = layout(f"times as fast with the setting as without it, with {interval_title(gains)}", "",
+    made = layout(f"{times} with the setting as without it, with {interval_title(gains)}", "",
                   height=120 + 40 * len(shown), shapes=[_upright(1.0)])  # fmt: skip
     made["yaxis"] |= {"type": "category", "categoryarray": [named[line.knob] for line in shown]}
     made["xaxis"] |= {"showgrid": True}
@@ -122,7 +121,7 @@ def _upright(x: float) -> Figure:
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
 
 
-def by_knobs(points: Sequence[PathPoint], n_winner: int) -> Figure | None:
+def by_knobs(points: Sequence[PathPoint], n_winner: int, times: str) -> Figure | None:
     """The gain by number of settings; `n_winner` is how many the printed config has."""
     if len(points) < 3:
         return None
@@ -143,7 +142,9 @@ def by_knobs(points: Sequence[PathPoint], n_winner: int) -> Figure | None:
         },
         "showlegend": False,
     }
-    made = layout("number of settings changed (star: the config above)", _TIMES, height=300, shapes=[level(1.0)])
+    made = layout(
+        "number of settings changed (star: the config above)", f"{times} as yours", height=300, shapes=[level(1.0)]
+    )
     made["xaxis"] |= {"tickformat": "d", "nticks": min(12, points[-1].n_knobs + 1), "rangemode": "tozero"}
     return {"data": [trace], "layout": made}
 
@@ -209,7 +210,7 @@ def _tick_text(space: Space, knob: str, value: Value, digits: int) -> str:
     return space.knobs[knob].format(value)
 
 
-def _slice(space: Space, cut: Slice) -> Figure:
+def _slice(space: Space, cut: Slice, times: str) -> Figure:
     places, own = _places(space, cut.knob, cut.values), _places(space, cut.knob, [p[0] for p in cut.points])
     order = sorted(range(len(places)), key=places.__getitem__)
     x = [places[i] for i in order]
@@ -235,8 +236,8 @@ def _slice(space: Space, cut: Slice) -> Figure:
         "hovertemplate": "%{text}: %{y:.2f} times<extra></extra>",
     }  # fmt: skip
     unit = space.knobs[cut.knob].unit
-    named = f"{_short(cut.knob)}{f' ({unit})' if unit and not _has_unit_in_ticks(unit) else ''}"
-    made = layout(named, _TIMES, height=300, shapes=[level(1.0)])
+    named = f"{short_name(cut.knob)}{f' ({unit})' if unit and not _has_unit_in_ticks(unit) else ''}"
+    made = layout(named, f"{times} as yours", height=300, shapes=[level(1.0)])
     made["xaxis"] |= {**_ticks(space, cut.knob), "range": [-0.04, 1.04]}
     return {"data": [trace for trace in (band, raw, curve) if trace], "layout": made}
 
@@ -258,7 +259,7 @@ def _pair(space: Space, pair: Pair) -> Figure:
         "hovertemplate": "%{x}, %{y}: %{z:.2f} times<extra></extra>",
         "colorbar": {"title": {"text": "times", "side": "right"}, "thickness": 12},
     }
-    made = layout(_short(pair.first), _short(pair.second), height=320)
+    made = layout(short_name(pair.first), short_name(pair.second), height=320)
     made["xaxis"] |= {"type": "category"}
     made["yaxis"] |= {"type": "category"}
     return {"data": [trace], "layout": made}
@@ -266,11 +267,6 @@ def _pair(space: Space, pair: Pair) -> Figure:
 
 def _labels(knobs: Sequence[str]) -> dict[str, str]:
     """Short names by which the rows of a plot are known: each knob its own."""
-    short = {knob: _short(knob) for knob in knobs}
+    short = {knob: short_name(knob) for knob in knobs}
     n_knobs = Counter(short.values())
     return {knob: text if n_knobs[text] == 1 else escape(clean(knob)) for knob, text in short.items()}
-
-
-def _short(knob: str) -> str:
-    text = clean(knob)
-    return escape(text if len(text) <= 40 else f"{text[:18]}...{text[-19:]}")

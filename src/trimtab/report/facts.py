@@ -22,11 +22,23 @@ __all__ = [
     "SettingChange",
     "TimeShare",
     "TrialRow",
+    "danger_of",
     "interval_title",
 ]
 
 Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
+
+_CLEARLY_SLOWER = 0.9
+"""From here on an operation type is called slower; nearer to 1 the few runs of one type do not tell."""
+
+_DANGERS: Mapping[str, str] = {
+    "durability": "a crash of the machine can lose committed transactions",
+    "data_loss": "a crash can damage or lose data",
+    "security": "it can weaken the protection of the data",
+    "semantics": "it can change what the application sees",
+    "replication": "it can hold up or lose replicas",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,11 @@ class Gain:
     def short_text(self) -> str:
         """`1.82 (1.61 to 2.05)`."""
         return f"{ratio_text(self.estimate)} ({self.range_text or 'interval unknown'})"
+
+
+def danger_of(safety: str) -> str:
+    """What settings of a safety class can cost, as the end of a sentence."""
+    return _DANGERS.get(safety, "it is locked unless you open it")
 
 
 def interval_title(gains: Iterable[Gain | None]) -> str:
@@ -125,7 +142,7 @@ class LineWorth:
     @property
     def words(self) -> str:
         """The verdict as people read it."""
-        return {"not_measured": "not measured", "needed": "needed"}.get(self.verdict, self.verdict)
+        return self.verdict.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +215,16 @@ class LabelChange:
     def times_faster(self) -> float:
         """Ratio of the mean latencies."""
         return self.mean_before_ms / self.mean_after_ms if self.mean_after_ms > 0 else math.nan
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether it clearly is."""
+        return self.times_faster <= _CLEARLY_SLOWER
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether it clearly is."""
+        return self.times_faster >= 1 / _CLEARLY_SLOWER
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from trimtab.report.words import counted, failed_in_proof, first_line, number_te
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["headline"]
+__all__ = ["headline", "times_of"]
 
 _METRIC_NAMES = {
     "throughput": "throughput",
@@ -27,13 +27,13 @@ _METRIC_NAMES = {
 
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
-    """One sentence; a gain is claimed only for a proven winner, and always with its interval.
+    """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
+    return _said(study, trials, best).replace("times as fast", times_of(study))
 
-    What a program reports of itself need not be a speed: there a config is "times as good".
-    """
-    said = _said(study, trials, best)
-    is_speed = Objective.parse(study.objective).metric not in FIGURES
-    return said if is_speed else said.replace("times as fast", "times as good")
+
+def times_of(study: StudyRecord) -> str:
+    """What the gains of a study are called: what a program reports of itself need not be a speed."""
+    return "times as good" if Objective.parse(study.objective).metric in FIGURES else "times as fast"
 
 
 def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:

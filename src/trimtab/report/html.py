@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -15,6 +17,8 @@ from trimtab.records import QueryClass, Trial
 from trimtab.report.charts import Figure, figures
 from trimtab.report.explain import Explanation, with_plots
 from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
+from trimtab.report.facts import danger_of
+from trimtab.report.headline import times_of
 from trimtab.report.parallel import parallel_figure
 from trimtab.report.summary import Summary, compared_trials, summarise
 from trimtab.report.svg import NARROW, WIDE, figure_svg
@@ -32,6 +36,9 @@ __all__ = ["render_html", "render_rank_html", "report_figures", "require_html_pl
 _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#8a8f98", "#b5651d")
 """Of the stacked bars, in order; the same middle tones as in the plots."""
 
+_OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
+"""Where files stand that a process has opened: what else it writes to them must not go to a file that was replaced."""
+
 
 def write_html(
     study: StudyRecord, trials: Sequence[Trial], path: str | Path, classes: Sequence[QueryClass] | None = None
@@ -44,7 +51,7 @@ def write_html(
         classes: what a server that tunes its own queries had learnt; None where it does not.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: the file cannot be written; a report that was there before stays whole.
     """
     _write(render_html(study, trials, classes), path)
 
@@ -82,17 +89,35 @@ def _refused(path: str | Path, why: str | None) -> UsageError:
 
 
 def _write(page: str, path: str | Path) -> None:
+    """Beside the file first, so that an older report stays whole when the disk is full."""
+    place, goal = Path(path), Path(os.path.realpath(path))  # a link goes on pointing to the report
     try:
-        Path(path).write_text(page, encoding="utf-8")
+        if _is_only_written_to(place, goal):
+            place.write_text(page, encoding="utf-8")
+            return
+        with tempfile.TemporaryDirectory(prefix=".trimtab-report-", dir=goal.parent) as folder:
+            part = Path(folder) / "part"
+            part.write_text(page, encoding="utf-8")
+            if goal.exists():
+                shutil.copymode(goal, part)
+            part.replace(goal)
     except OSError as error:
         raise _refused(path, error.strerror) from error
+
+
+def _is_only_written_to(place: Path, goal: Path) -> bool:
+    """Whether no other file may take its place: a device, a pipe, an open file by its number, a file that is another's."""
+    if os.path.abspath(place).startswith(_OPEN_FILES):
+        return True
+    is_ours = os.access(goal, os.W_OK) and os.access(goal.parent, os.W_OK)
+    return place.exists() and not (place.is_file() and is_ours)
 
 
 def render_html(study: StudyRecord, trials: Sequence[Trial], classes: Sequence[QueryClass] | None = None) -> str:
     """The report as a whole HTML page; `classes` as in `write_html`."""
     summary = summarise(study, trials)
     explanation = with_plots(study, trials, None)
-    drawn = report_figures(study, trials, summary) | explanation_figures(explanation)
+    drawn = report_figures(study, trials, summary) | explanation_figures(explanation, summary.times)
     return _page("report.html.j2", study, explanation, drawn, summary=summary, classes=classes)
 
 
@@ -106,13 +131,16 @@ def report_figures(study: StudyRecord, trials: Sequence[Trial], summary: Summary
 def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial]) -> str:
     """The ranking as a whole HTML page."""
     explanation = with_plots(study, trials, consensus)
-    drawn = explanation_figures(explanation)
+    drawn = explanation_figures(explanation, times_of(study))
     return _page("rank.html.j2", study, explanation, drawn, consensus=consensus)
 
 
 def _line_figures(summary: Summary) -> dict[str, Figure]:
     n_winner = len(summary.settings)
-    made = {"worth": worth_figure(summary.lines), "by_knobs": by_knobs(summary.path, n_winner)}
+    made = {
+        "worth": worth_figure(summary.lines, summary.times),
+        "by_knobs": by_knobs(summary.path, n_winner, summary.times),
+    }
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
@@ -123,6 +151,7 @@ def _page(name: str, study: StudyRecord, explanation: Explanation, drawn: Mappin
         .render(
             study=study,
             machine=_machine(study),
+            times=times_of(study),
             explanation=explanation,
             docs={entry["name"]: first_line(entry.get("doc", "")) for entry in study.space.get("knobs", ())},
             plots={key: figure_svg(key, figure, width=_width(key)) for key, figure in drawn.items()},
@@ -144,6 +173,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "clean": clean,
+        "danger": danger_of,
         "duration": format_duration,
         "level": level_text,
         "number": number_text,
@@ -165,12 +195,13 @@ def _machine(study: StudyRecord) -> list[tuple[str, str]]:
     facts = [
         ("server", machine.server_version),
         ("host", machine.hostname),
-        ("cores", str(machine.cores)),
-        ("memory", format_size(machine.memory_bytes)),
+        # An imported study may not tell them.
+        ("cores", str(machine.cores or "")),
+        ("memory", format_size(machine.memory_bytes) if machine.memory_bytes else ""),
         ("processor", machine.cpu_model),
         ("disk", machine.disk),
         ("kernel", machine.kernel),
         ("workload", study.context.workload),
-        ("clients", str(study.context.clients)),
+        ("clients", str(study.context.clients or "")),
     ]
     return [(name, clean(value)) for name, value in facts if value]

@@ -17,13 +17,11 @@ from rich.text import Text
 from trimtab.records import Role, Status, Trial
 from trimtab.report.bench_live import STEAL_SHOWN_S
 from trimtab.report.facts import Gain
-from trimtab.report.headline import headline
 from trimtab.report.text import STATUS_STYLES
 from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text, stolen
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
-    from trimtab.history import StudyRecord
     from trimtab.workload import Frame
 
 __all__ = ["Progress"]
@@ -145,11 +143,6 @@ class Progress:
         self._current = self._changed = self._step = self._load = ""
         if self._live is None:
             self._say(self._line(row))
-
-    def verdict(self, study: StudyRecord, trials: list[Trial]) -> None:
-        """The study has ended: its outcome in one sentence."""
-        self.close()
-        self._say(headline(study, trials, None))
 
     def _line(self, row: _Row) -> str:
         parts = [f"trial {row.number} ({row.role}): {row.status}"]

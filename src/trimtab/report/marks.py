@@ -112,6 +112,7 @@ def trace_svg(trace: Mapping[str, Any], x: Axis, y: Axis, shift: float, hatch: s
         parts += [
             f'<circle cx="{a:.1f}" cy="{b:.1f}" r="7" fill="transparent">{_said(trace, i, y=trace["y"][i])}</circle>'
             for i, (a, b) in enumerate(points)
+            if math.isfinite(a) and math.isfinite(b)
         ]
     return "".join(parts)
 

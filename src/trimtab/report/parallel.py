@@ -6,13 +6,15 @@ search gave them.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
 from trimtab.records import Trial
-from trimtab.report.charts import GREEN, Figure
+from trimtab.report.charts import GREEN, Figure, short_name
+from trimtab.report.headline import times_of
 from trimtab.report.marks import cividis, text_of
 from trimtab.report.words import ratio_text
 
@@ -27,6 +29,8 @@ _BEST_SHARE = 0.2
 """Of the lines that are drawn, those that are the best ones; the others are taken evenly."""
 _LEAST_CONFIGS = 5
 _HEIGHT = 340
+_SIGN_PX = 6.8
+"""Width of a letter, on average."""
 
 
 def parallel_figure(study: StudyRecord, trials: Sequence[Trial]) -> Figure | None:
@@ -61,7 +65,7 @@ def parallel_figure(study: StudyRecord, trials: Sequence[Trial]) -> Figure | Non
          "places": points[row, chosen].tolist()}
         for row, trial in enumerate(shown)
     ]  # fmt: skip
-    return {"parallel": {"axes": axes, "lines": lines}} if len(chosen) > 1 else None
+    return {"parallel": {"axes": axes, "lines": lines, "times": times_of(study)}} if len(chosen) > 1 else None
 
 
 def parallel_svg(name: str, figure: Mapping[str, Any], width: int) -> str:
@@ -72,12 +76,16 @@ def parallel_svg(name: str, figure: Mapping[str, Any], width: int) -> str:
     label = f"{len(lines)} configs as lines over {len(axes)} knobs, coloured by gain, the best in green"
     drawn = [
         _line(
-            line, i, len(lines), [(x, bottom - (bottom - top) * y) for x, y in zip(places, line["places"], strict=True)]
+            {**line, "times": figure["parallel"]["times"]},
+            i,
+            len(lines),
+            [(x, bottom - (bottom - top) * y) for x, y in zip(places, line["places"], strict=True)],
         )
         for i, line in enumerate(lines)
     ]
     frame = [
-        _axis(axis, x, top, bottom, is_low=i % 2 == 1) for i, (axis, x) in enumerate(zip(axes, places, strict=True))
+        _axis(axis, x, (top, bottom), width, is_low=i % 2 == 1)
+        for i, (axis, x) in enumerate(zip(axes, places, strict=True))
     ]
     return (
         f'<svg viewBox="0 0 {width} {_HEIGHT}" role="img" font-size="12" id="{name}-lines" '
@@ -90,18 +98,26 @@ def _line(line: Mapping[str, Any], i: int, n: int, points: Sequence[tuple[float,
     is_best = i == n - 1
     d = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
     colour, thick, opacity = (GREEN, 3.0, 1.0) if is_best else (cividis(i / max(1, n - 1)), 1.1, 0.65)
-    said = f"trial {line['number']} ({line['role'].replace('_', ' ')}): {ratio_text(line['gain'])} times as fast"
+    said = f"trial {line['number']} ({line['role'].replace('_', ' ')}): {ratio_text(line['gain'])} {line['times']}"
     paint = f'fill="none" stroke="{colour}" stroke-width="{thick}" opacity="{opacity}"'
     return f'<path d="{d}" {paint}><title>{text_of(said)}</title></path>'
 
 
-def _axis(axis: Mapping[str, Any], x: float, top: float, bottom: float, *, is_low: bool) -> str:
+def _axis(axis: Mapping[str, Any], x: float, ends_px: tuple[float, float], width: int, *, is_low: bool) -> str:
     """Names stand in two rows, so that long ones do not lie over each other."""
-    low, high = (text_of(end) for end in axis["ends"])
-    middle = 'text-anchor="middle"'
+    top, bottom = ends_px
+    low, high = axis["ends"]
     return (
         f'<path d="M{x:.1f},{top:.1f}V{bottom:.1f}" class="axis" stroke="currentColor" stroke-opacity=".6"/>'
-        f'<text x="{x:.1f}" y="{top - 8:.1f}" {middle} class="title">{high}</text>'
-        f'<text x="{x:.1f}" y="{bottom + 15:.1f}" {middle} class="title">{low}</text>'
-        f'<text x="{x:.1f}" y="{bottom + (46 if is_low else 31):.1f}" {middle}>{text_of(axis["name"])}</text>'
+        + _text(high, x, top - 8, width, ' class="title"')
+        + _text(low, x, bottom + 15, width, ' class="title"')
+        + _text(axis["name"], x, bottom + (46 if is_low else 31), width)
     )
+
+
+def _text(text: str, x: float, y: float, width: int, paint: str = "") -> str:
+    """Under the middle of what it names, or as near to it as the edges of the plot let it."""
+    shown = short_name(text)
+    half = min(_SIGN_PX * len(html.unescape(shown)), width) / 2
+    middle = min(max(x, half), width - half)
+    return f'<text x="{middle:.1f}" y="{y:.1f}" text-anchor="middle"{paint}>{text_of(shown)}</text>'

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from trimtab.report.text import PLAIN_WIDTH
 from trimtab.report.words import clean, counted
@@ -27,13 +28,10 @@ def print_search_bench(found: Mapping[str, Any], console: Console | None = None)
         out = Console(width=PLAIN_WIDTH)
     how = "the nearest of them answers" if found["mode"] == "exact" else "a forest fitted to them answers"
     recorded = f"{counted(found['configs'], 'recorded config')}, {found['failed_configs']} of them failed"
-    out.print(
-        f"{clean(found['study'])}: {recorded}; {how}; noise {format_percent(found['noise'], 1)} a trial",
-        style="dim",
-        highlight=False,
-    )
+    head = f"{clean(found['study'])}: {recorded}; {how}; noise {format_percent(found['noise'], 1)} a trial"
+    out.print(Text(head, style="dim"))
     out.print(_table(found))
-    out.print(_verdict(found), style="bold", highlight=False)
+    out.print(Text(_verdict(found), style="bold"))
 
 
 def _table(found: Mapping[str, Any]) -> Table:
@@ -48,7 +46,7 @@ def _table(found: Mapping[str, Any]) -> Table:
         p = score["p_value"]
         chance = "" if p is None else f"{p:.3f}"
         table.add_row(
-            clean(score["searcher"]), *shares, format_percent(score["failed"], 1), f"{score['ask_s']:.3f}", chance
+            Text(clean(score["searcher"])), *shares, format_percent(score["failed"], 1), f"{score['ask_s']:.3f}", chance
         )
     return table
 

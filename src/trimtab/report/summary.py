@@ -25,8 +25,9 @@ from trimtab.report.facts import (
     SettingChange,
     TimeShare,
     TrialRow,
+    interval_title,
 )
-from trimtab.report.headline import headline
+from trimtab.report.headline import headline, times_of
 from trimtab.report.lines import ablation_text, dropped_groups, line_worths, parted_lines, path_points
 from trimtab.report.passes import PassRow, passes_note, passes_rows
 from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
@@ -45,20 +46,18 @@ BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 
 _STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask")
 
-_CLEARLY_SLOWER = 0.9
-"""Below this an operation type is named as slower; nearer to 1 the few runs of one type do not tell."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What a study showed.
 
     Attributes:
-        name: the study's name.
+        name: the study's name; `host`: where it was made, "" when unknown.
         workload: what the server was asked, by how many clients, at which rate.
         result: "better", "no_improvement", "interrupted", or "running" while there is no verdict.
         headline: the whole outcome in one sentence.
         metric, unit: of the objective; `objective` is its full text.
+        times: what gains are called.
         gain: of the proven winner; None when there is none.
         settings: what the winner changes.
         passes: of a search in passes, what each brought and cost; `passes_end`: why there was no further one.
@@ -89,12 +88,14 @@ class Summary:
     """
 
     name: str
+    host: str
     workload: str
     result: str
     headline: str
     objective: str
     metric: str
     unit: str
+    times: str
     stop_reason: str
     warm_start: tuple[str, ...]
     pruned: tuple[str, ...]
@@ -152,6 +153,11 @@ class Summary:
         return parted_lines(self.lines)[1]
 
     @property
+    def contenders_interval(self) -> str:
+        """What the intervals of the contenders are called."""
+        return interval_title(contender.gain for contender in self.contenders)
+
+    @property
     def after_name(self) -> str:
         """What stands beside "yours": "tuned" only when it is proven."""
         if self.result == "better":
@@ -161,7 +167,7 @@ class Summary:
     @property
     def slower(self) -> str:
         """A sentence naming the operation types that a proven winner made clearly slower; "" when there are none."""
-        rows = [label for label in self.labels if label.times_faster <= _CLEARLY_SLOWER]
+        rows = [label for label in self.labels if label.is_slower]
         if self.result != "better" or not rows:
             return ""
         named = ", ".join(f"{label.label} ({label.times_faster:.2f} times as fast)" for label in rows)
@@ -192,12 +198,14 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     wall, wall_total_s, prepare_s = _wall(verdict, trials)
     return Summary(
         name=clean(study.name),
+        host=first_line(study.machine.hostname),
         workload=_workload(study),
         result=verdict.result or "running",
         headline=headline(study, trials, best),
         objective=clean(study.objective),
         metric=objective.metric,
         unit=objective.unit,
+        times=times_of(study),
         stop_reason=first_line(verdict.stop_reason),
         warm_start=warm_lines(verdict),
         pruned=pruned_lines(verdict),
@@ -346,6 +354,8 @@ def _drift(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> D
     for trial in trials:
         if trial.role in BASELINE_ROLES and trial.measurement is not None:
             value = objective.value(trial.measurement)
+            if not math.isfinite(value.estimate):  # a percentile beyond the time-outs is only known to be large
+                continue
             points.append((trial.number, trial.started_at - start, value.estimate, value.low, value.high))
             known = next((values for context, values in contexts if context == trial.context), None)
             if known is None:

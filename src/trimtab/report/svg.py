@@ -6,6 +6,7 @@ take the colours of the page, light or dark.
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -22,6 +23,8 @@ WIDE, NARROW = 920, 460
 
 _SIGN_PX = 6.8
 """Width of a letter of the ticks' size, on average."""
+_LEAST_SIGNS = 6
+"""Room for ticks of so many letters is always left, so that plots below each other begin at one place."""
 _LINE_PX = 20
 _LEGEND_SIGN_PX = 7.0
 
@@ -34,10 +37,10 @@ def figure_svg(name: str, figure: Mapping[str, Any], *, width: int = WIDE) -> st
     height = described["height"]
     legend, n_rows = _legend(traces, width)
     is_filled = any(trace["type"] in ("bar", "heatmap") for trace in traces)
-    left = _left(described["yaxis"], traces, width)
     top, bottom = 12 + n_rows * _LINE_PX, height - (50 if described["xaxis"]["title"]["text"] else 30)
-    x = make_axis(described["xaxis"], _values(traces, described, "x"), (left, width - 14), is_filled=is_filled)
     y = make_axis(described["yaxis"], _values(traces, described, "y"), (bottom, top), is_filled=is_filled)
+    left = _left(y, width)
+    x = make_axis(described["xaxis"], _values(traces, described, "x"), (left, width - 14), is_filled=is_filled)
     hatch, window = f"{name}-hatch", f"{name}-window"
     shifts = _shifts(traces, y)
     marks = "".join(trace_svg(trace, x, y, shift, hatch) for trace, shift in zip(traces, shifts, strict=True))
@@ -57,11 +60,10 @@ def _label(x: Axis, y: Axis) -> str:
     return " by ".join(filter(None, (y.title, x.title))) or "plot"
 
 
-def _left(described: Mapping[str, Any], traces: Sequence[Mapping[str, Any]], width: int) -> float:
-    """Room for the ticks of the y axis."""
-    names = [v for trace in traces for v in trace["y"] if isinstance(v, str)] or described.get("ticktext") or ["00,000"]
-    title = 20 if described["title"]["text"] else 4
-    return min(0.45 * width, 14 + title + _SIGN_PX * max(len(text_of(name)) for name in names))
+def _left(y: Axis, width: int) -> float:
+    """Room for the ticks of the y axis, and for its title beside them."""
+    widest = max([_LEAST_SIGNS, *(len(html.unescape(text)) for _, text in y.ticks)])
+    return min(0.45 * width, 14 + (20 if y.title else 4) + _SIGN_PX * widest)
 
 
 def _values(traces: Sequence[Mapping[str, Any]], described: Mapping[str, Any], key: str) -> Iterator[Any]:

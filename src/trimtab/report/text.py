@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,10 +13,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trimtab.history import is_same_host
 from trimtab.records import Status, Trial
 from trimtab.report.cycle_text import cycle_tables
 from trimtab.report.explain import Explanation, explain
-from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, interval_title
+from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, danger_of
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
@@ -35,14 +37,8 @@ STATUS_STYLES: Mapping[Status, str] = {
 PLAIN_WIDTH = 110
 """Columns when the output is not a terminal: wide enough for the tables, narrow enough for mail."""
 
-_OPENED = {
-    "durability": "a crash of the machine can lose committed transactions",
-    "data_loss": "a crash can damage or lose data",
-    "security": "it can weaken the protection of the data",
-    "semantics": "it can change what the application sees",
-    "replication": "it can hold up or lose replicas",
-}
 _SHOWN_LOG_LINES = 8
+_SHOWN_RANKS = 8
 _NAME_WIDTH = 32
 """Columns of a knob's name that no other column may take."""
 
@@ -74,7 +70,7 @@ def report_text(
 
 def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
-    yield Text(f"Study {summary.name}: {summary.workload}", style="dim")
+    yield Text(f"Study {summary.name}{_elsewhere(summary.host)}: {summary.workload}", style="dim")
     yield Text(summary.headline, style=style)
     if summary.slower:
         yield Text(summary.slower, style="yellow")
@@ -105,6 +101,11 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
     yield from _how_to(summary)
 
 
+def _elsewhere(host: str) -> str:
+    """On which host the study was made where that is not this one: machines may share a history."""
+    return "" if is_same_host(host, platform.node()) else f" on host {host}"
+
+
 def _titled(title: str, body: RenderableType) -> Iterator[RenderableType]:
     yield Text(f"\n{title}", style="bold")
     yield Padding(body, (0, 0, 0, 2))
@@ -114,8 +115,9 @@ def _warnings(summary: Summary) -> Iterator[RenderableType]:
     for name in summary.opened:
         knobs = ", ".join(setting.knob for setting in summary.settings if setting.safety == name)
         used = f"this config uses it: {knobs}" if knobs else "this config does not use it"
-        danger = _OPENED.get(name, "it is locked unless you open it")
-        yield Text(f"WARNING: the safety class {name.upper()} was unlocked; {danger}; {used}.", style="bold red")
+        yield Text(
+            f"WARNING: the safety class {name.upper()} was unlocked; {danger_of(name)}; {used}.", style="bold red"
+        )
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -148,7 +150,7 @@ def _worth(summary: Summary) -> Iterator[RenderableType]:
     remarks = [*(untold if lines else []), *([summary.ablation] if summary.ablation else [])]
     if len(summary.path) > 2 and summary.lines:
         steps = ", ".join(f"{point.n_knobs}: {ratio_text(point.gain.estimate)}" for point in summary.path[1:8])
-        remarks.append(f"Times as fast by number of settings (best measured): {steps}")
+        remarks.append(f"{summary.times.capitalize()} by number of settings (best measured): {steps}")
     remarks += [f"Left unchanged: {knobs} ({reason})" for knobs, reason in summary.dropped]
     if remarks:
         yield Padding(Text("\n".join(remarks)), (1, 0, 0, 2))
@@ -193,16 +195,20 @@ def _explanation(explanation: Explanation) -> RenderableType:
     if consensus is None:
         return Text(explanation.text)
     table = _table("rank", "knob", "share", "90 % interval", right=("rank", "share"))
-    for entry in consensus.knobs[: max(consensus.knee, 1)][:8]:
+    for entry in consensus.knobs[: min(max(consensus.knee, 1), _SHOWN_RANKS)]:
         interval = f"{percent_text(entry.score_low)} to {percent_text(entry.score_high)}"
         table.add_row(f"{entry.rank:g}", Text(clean(entry.knob), style="bold"), percent_text(entry.score), interval)
-    return Group(Text(explanation.text), table) if consensus.knee else Text(explanation.text)
+    if not consensus.knee:
+        return Text(explanation.text)
+    hidden = consensus.knee - _SHOWN_RANKS
+    rest = [Text(f"and {counted(hidden, 'knob')} more of them", style="dim")] if hidden > 0 else []
+    return Group(Text(explanation.text), table, *rest)
 
 
 def _contenders_table(summary: Summary) -> Table:
     value = summary.metric_text
-    interval = interval_title(contender.gain for contender in summary.contenders)
-    table = _table("config", value, "times as fast", interval, "measured in", right=(value, "times as fast"))
+    columns = ("config", value, summary.times, summary.contenders_interval, "measured in")
+    table = _table(*columns, right=(value, summary.times))
     for contender in summary.contenders:
         table.add_row(*(Text(cell) for cell in _contender_cells(contender)))
     return table
@@ -270,7 +276,7 @@ def _tried(summary: Summary) -> RenderableType:
     if summary.best is not None and summary.best.gain is not None:
         gain = summary.best.gain
         lines.append(
-            f"best single trial: {summary.best.number} ({summary.best.role}), {ratio_text(gain.estimate)} times as fast as "
+            f"best single trial: {summary.best.number} ({summary.best.role}), {ratio_text(gain.estimate)} {summary.times} as "
             f"yours ({gain.interval_text}); a single best looks better than it is"
         )
     lines.append(summary.drift.text)
@@ -351,8 +357,8 @@ def _how_to(summary: Summary) -> Iterator[RenderableType]:
 
 def _trials_table(summary: Summary) -> Table:
     value = summary.metric_text
-    right = ("trial", value, "times as fast", "cost")
-    table = _table("trial", "role", "status", value, "times as fast", "cost", "changed", right=right)
+    right = ("trial", value, summary.times, "cost")
+    table = _table("trial", "role", "status", value, summary.times, "cost", "changed", right=right)
     for row in summary.rows:
         table.add_row(*_trial_cells(row))
     return table

@@ -33,6 +33,7 @@ _UNPRINTABLE = re.compile(
     "\ud800-\udfff]"  # surrogates, which no stream can encode
 )
 _LARGEST_RATIO = 1000
+_SMALLEST_PERCENT = 0.01
 
 UNKNOWN = "–"
 """Shown for what is not known or not finite."""
@@ -65,17 +66,24 @@ def number_text(value: float | None) -> str:
 
 
 def ratio_text(value: float) -> str:
-    """How many times, with two decimals; what no measurement can tell apart is bounded: `1.82`, `< 0.01`, `> 1000`."""
+    """How many times, with two decimals; what no measurement can tell apart is bounded: `1.82`, `< 0.01`, `> 1000`.
+
+    What is not a number is not known.
+    """
+    if math.isnan(value):
+        return UNKNOWN
     if value >= _LARGEST_RATIO:
         return f"> {_LARGEST_RATIO}"
     return "< 0.01" if 0 <= value < 0.005 else f"{value:.2f}"
 
 
 def percent_text(share: float | None) -> str:
-    """A share in [0, 1] as `4.2 %`, `3 %` or `42 %`."""
+    """A share in [0, 1] as `4.2 %`, `3 %` or `42 %`; what is too small to matter as `< 0.01 %`."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     percent = 100 * share
+    if 0 < abs(percent) < _SMALLEST_PERCENT:
+        return f"< {_SMALLEST_PERCENT} %" if percent > 0 else f"> -{_SMALLEST_PERCENT} %"
     return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
 
 

@@ -91,11 +91,12 @@ async def _charts(hub: Hub, request: Request, body: None) -> Any:
 
     def drawn(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
         some = _thinned(trials, _MOST_DRAWN)
-        made = report_figures(record, some, summarise(record, some))
+        summary = summarise(record, some)
+        made = report_figures(record, some, summary)
         text = ""
         if is_whole:
             explanation = with_plots(record, some, None)
-            made |= explanation_figures(explanation)
+            made |= explanation_figures(explanation, summary.times)
             text = explanation.text
         return {
             "n_trials": len(trials),
