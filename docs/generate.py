@@ -37,12 +37,12 @@ EXIT_CODES = """## Exit codes
 | 0 | done; for `tune`: a better config was proven |
 | 1 | ran, and the verdict is negative (no improvement, or a check failed) |
 | 2 | the command line, the study file or the history is wrong; nothing was changed |
-| 3 | the target cannot be reached, read, changed or restored |
+| 3 | the target cannot be reached, read, changed or restored; or Trimtab has no disk, memory or open files left |
 | 4 | the workload could not be prepared or run, or its measurement is invalid |
 | 70 | a bug in Trimtab; the message names a file with the details |
-| 130 | interrupted |
+| 130 | interrupted, by Ctrl-C or the stop file, or because the program that reads its output through a pipe has ended |
 
-Data goes to stdout, progress and messages to stderr. `--json` output carries `schema_version`.
+Data goes to stdout; progress and messages go to stderr, errors also with `--json`. `--json` output carries `schema_version`.
 """
 
 

@@ -39,12 +39,13 @@ def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, tun
     assert ran.code == 0, ran.err
     assert "server: a fake named db" in ran.err
     assert run("apply", "fake", "--yes").err.startswith("error: study='fake' is already applied, since ")
-    run("rollback", "fake")
+    assert run("report", "study.toml").out == run("report", "fake").out
+    assert run("rollback", "study.toml").code == 0
     (tuned.path / "study.toml").rename(tuned.path / "moved.toml")
     gone = run("apply", "fake", "--yes")
     assert gone.code == 2
     assert "of study='fake' is no longer there\nhint: give it: trimtab apply fake --study FILE" in gone.err
-    assert run("apply", "fake", "--yes", "--study", "moved.toml").code == 0
+    assert run("apply", "moved.toml", "--yes", "--study", "moved.toml").code == 0
     assert run("rollback", "fake").code == 0
 
 

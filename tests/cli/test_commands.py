@@ -342,7 +342,7 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
 
 def test_a_study_file_in_the_place_of_a_name_is_told(run: Run, tmp_path: Path) -> None:
     History.open(tmp_path / "state" / "history.db").close()
-    ran = run("report", "study.toml")
+    ran = run("history", "show", "study.toml")
     assert ran.code == 2
     assert "hint: give the study's name (`name` under [study] in the file) instead of the file" in ran.err
 

@@ -18,7 +18,7 @@ from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.study import build_target, build_workload, load_study_file
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 _LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 _CODE = re.compile(r"`([^`\n]+)`|^    (.*)$|^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -62,6 +62,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         goal = page.parent / link if link else page
         assert goal.exists(), f"{page.name} links to {link}"
         assert not anchor or anchor in _anchors(goal), f"{page.name} links to {link}#{anchor}"
+
+
+def test_every_example_is_in_the_list_of_examples() -> None:
+    text = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    assert [
+        file.name for file in sorted(ROOT.glob("examples/*.toml")) if f"[{file.name}]({file.name})" not in text
+    ] == []
 
 
 def _shown(text: str) -> Iterator[list[str]]:

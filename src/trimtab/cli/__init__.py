@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import suppress
 
 import click
 
 from trimtab.cli.shortage import EXIT_CODE, shortage  # now: a process out of files can import nothing more
+from trimtab.cli.streams import drop_unwritten, open_streams
 from trimtab.errors import TrimtabError
 from trimtab.redact import hide_literals, redact
 
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_USAGE = 2
 _BUG = 70
 _PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 
 
 def _complain(message: str, hint: str | None = None) -> None:
-    click.echo(f"{click.style('error:', fg='red', bold=True)} {redact(message)}", err=True)
+    _print(f"{click.style('error:', fg='red', bold=True)} {redact(message)}")
     if hint:
         hint = _PAGE.sub(r"\g<0> in Trimtab's repository", hint)  # an installation has no such folder
-        click.echo(f"{click.style('hint:', fg='cyan')} {redact(hint)}", err=True)
+        _print(f"{click.style('hint:', fg='cyan')} {redact(hint)}")
+
+
+def _print(text: str) -> None:
+    with suppress(OSError):  # stderr takes nothing more: the exit code has to say enough
+        click.echo(text, err=True)
 
 
 def _report_bug(error: BaseException) -> None:
@@ -41,30 +49,39 @@ def _report_bug(error: BaseException) -> None:
     _complain(f"a bug in Trimtab: {type(error).__name__}: {error}", hint)
 
 
+def _told(error: BaseException) -> int:
+    """Says what ended a command, and returns its exit code."""
+    if isinstance(error, click.exceptions.Abort | KeyboardInterrupt | BrokenPipeError | SystemExit):
+        return _INTERRUPTED  # click and rich exit with 1 when the reader of their output has gone: that is no verdict
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        _print(error.format_message())
+        return _USAGE
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        _complain(error.format_message(), f"see `{context.command_path} --help`" if context else None)
+        return _USAGE
+    if isinstance(error, TrimtabError):
+        if error.exit_code == _INTERRUPTED:
+            _print(f"{error.message}; {error.hint}")
+        else:
+            _complain(error.message, error.hint)
+        return error.exit_code
+    if (short := shortage(error)) is not None:
+        _complain(*short)
+        return EXIT_CODE
+    _report_bug(error)
+    return _BUG
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Entry point of the `trimtab` command; exits with the codes of docs/reference/cli.md."""
     from trimtab.cli.group import trimtab
 
+    open_streams()
     try:
         code = trimtab.main(args=arguments, prog_name="trimtab", standalone_mode=False)
-    except click.exceptions.Abort:
-        sys.exit(_INTERRUPTED)
-    except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        _complain(error.format_message(), f"see `{context.command_path} --help`" if context else None)
-        sys.exit(2)
-    except TrimtabError as error:
-        if error.exit_code == _INTERRUPTED:
-            click.echo(f"{error.message}; {error.hint}", err=True)
-        else:
-            _complain(error.message, error.hint)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - the last line of defence: every bug gets its exit code
-        if (short := shortage(error)) is not None:
-            _complain(*short)
-            sys.exit(EXIT_CODE)
-        _report_bug(error)
-        sys.exit(_BUG)
+        sys.stdout.flush()  # here it can still be said that it does not get out
+    except BaseException as error:  # noqa: BLE001 - the last line of defence: every bug gets its exit code
+        code = _told(error)
+    drop_unwritten()
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option, study_named
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,12 +42,10 @@ def command(
     from trimtab.study import apply_winner, history_of, load_study_file, remembered_file, winner_of
     from trimtab.trial.command_line import command_at
 
-    given = None if study_file is None else load_study_file(study_file)
-    if given is None and name.endswith(".toml"):
-        given = load_study_file(Path(name))
-        name = given.study.name
+    file, name = study_named(name)
+    given = file if study_file is None else load_study_file(study_file)
     # A file of another study says which server, and not where this study is.
-    its_own = given if given is not None and given.study.name == name else None
+    its_own = next((each for each in (file, given) if each is not None and each.study.name == name), None)
     with read_history_at(history_url or history_of(state_dir, name, its_own), state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
@@ -56,13 +54,13 @@ def command(
             f"study={name!r} was imported: its target is not obeyed",
             hint=f"give your own study file: {command_at(state_dir, f'trimtab apply {quote(name)} --study FILE')}",
         )
-    file = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
+    target = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
         _show(proposal)
         return yes or _says_yes(command_at(state_dir, f"trimtab apply {quote(name)} --yes"))
 
-    effective = apply_winner(record, file, state_dir, agrees=agrees, say=say)
+    effective = apply_winner(record, target, state_dir, agrees=agrees, say=say)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort

@@ -31,7 +31,7 @@ def _table(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
         mark = "* " if row["name"] in selected else "  "
         why = f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"]
         table.add_row(mark + row["name"], row["running_text"], _RAW.sub("", row["range"]), row["restart"], why)
-    console = Console(soft_wrap=False)
+    console = Console(soft_wrap=False, markup=False, emoji=False)  # a value may hold [brackets] or :colons:
     if not console.is_terminal:
         console.width = max(console.width, _PIPED_WIDTH)
     console.print(table)

@@ -14,6 +14,7 @@ from trimtab.errors import TrimtabError
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
+    from trimtab.study import StudyFile
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -26,6 +27,7 @@ __all__ = [
     "state_option",
     "study_file_argument",
     "study_history_option",
+    "study_named",
     "tell_news",
     "toml_text",
 ]
@@ -38,6 +40,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 def study_file_argument(function: F) -> F:
     """STUDY.toml as the first argument."""
     return click.argument("study_file", type=click.Path(path_type=Path), metavar="STUDY.toml")(function)
+
+
+def study_named(text: str) -> tuple[StudyFile | None, str]:
+    """The study file, where `text` is the path of one (it ends in .toml, or is a file in a folder), and the study's name.
+
+    Raises:
+        UsageError: the file cannot be read, or is not right.
+    """
+    if not text.endswith(".toml") and not ("/" in text and Path(text).is_file()):
+        return None, text
+    from trimtab.study import load_study_file
+
+    file = load_study_file(Path(text))
+    return file, file.study.name
 
 
 def _tell_news(context: click.Context, parameter: click.Parameter, state_dir: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option, study_named
 from trimtab.units import counted
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
     make_rankers(rankers)
     if html is not None:
         require_html_place(html)
-    file, name = _named(study)
+    file, name = study_named(study)
     _require_design(design, runs, again, file, study)
     url = history_url or history_of(state_dir, name, file)
     if file is not None and design is not None:
@@ -78,16 +78,6 @@ def command(
     else:
         print_rank(ranked.record, ranked.consensus, **shown)
     return 1 if ranked.consensus.verdict else 0
-
-
-def _named(study: str) -> tuple[StudyFile | None, str]:
-    """The study file, when one is meant, and the study's name."""
-    from trimtab.study import load_study_file
-
-    if not study.endswith(".toml") and not Path(study).is_file():
-        return None, study
-    file = load_study_file(Path(study))
-    return file, file.study.name
 
 
 def _require_design(design: str | None, runs: int | None, again: bool, file: StudyFile | None, study: str) -> None:

@@ -63,7 +63,15 @@ def _recover(state_dir: Path, retry: str, as_json: bool) -> int:
     done, stuck = recover(state_dir, retry=retry)
     tell_news(state_dir)  # of a dead-man that was waited for
     if as_json:
-        print_json({"recovered": [{"study": d.study, "target": d.target, "action": d.action} for d in done]})
+        print_json(
+            {
+                "recovered": [{"study": d.study, "target": d.target, "action": d.action} for d in done],
+                "stuck": [
+                    {"study": s.study, "target": s.target, "error": s.error.message, "hint": s.error.hint}
+                    for s in stuck
+                ],
+            }
+        )
     elif not done and not stuck:
         click.echo("nothing to recover")
     for item in done if not as_json else []:

@@ -6,14 +6,22 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import commands_at, json_option, print_json, say, state_option, study_history_option
+from trimtab.cli.options import (
+    commands_at,
+    json_option,
+    print_json,
+    say,
+    state_option,
+    study_history_option,
+    study_named,
+)
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
 __all__ = ["command"]
 
 
 @click.command("report")
-@click.argument("name")
+@click.argument("name", metavar="NAME|STUDY.toml")
 @state_option
 @study_history_option
 @json_option
@@ -27,7 +35,8 @@ def command(
     from trimtab.report import print_report, write_html
     from trimtab.study import history_of
 
-    with read_history_at(history_url or history_of(state_dir, name), state_dir) as history:
+    file, name = study_named(name)
+    with read_history_at(history_url or history_of(state_dir, name, file), state_dir) as history:
         record = commands_at(state_dir, find_study(history, name))
         trials = history.trials(record.id)
         classes = classes_of(history, record)

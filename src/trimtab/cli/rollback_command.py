@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_named
 
 __all__ = ["command"]
 
 
 @click.command("rollback")
-@click.argument("name")
+@click.argument("name", metavar="NAME|STUDY.toml")
 @state_option
 @json_option
 @click.option("--leave", is_flag=True, help="Keep the applied config for good: give up its rollback point.")
@@ -21,6 +21,7 @@ def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
     """Undo `trimtab apply NAME`: restore the settings that it changed on the server."""
     from trimtab.study import leave_applied, rollback
 
+    _, name = study_named(name)
     if leave:
         folder = leave_applied(state_dir, name)
         if as_json:

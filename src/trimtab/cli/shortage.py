@@ -27,7 +27,8 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         if error.errno == errno.ENOSPC and _has_no_inodes(error.filename):
             return f"no file can be made: the file system has no inodes left{where}", "remove small files there"
-        return f"no space left on the disk{where}", "free some, or give another state directory with --state"
+        free = "free some" if where else "free some where the output goes"
+        return f"no space left on the disk{where}", f"{free}, or give another state directory with --state"
     if error.errno in _REFUSED and where:  # without a file it is none of the user's
         return f"cannot use{where}: {os.strerror(error.errno)}", "check the path and its mode, or give another path"
     return None

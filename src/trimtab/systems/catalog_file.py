@@ -116,5 +116,6 @@ def read_catalog(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(
-            f"catalog={str(path)!r} cannot be read: {why}", hint="check its path; it is relative to the study file"
+            f"catalog={str(path)!r} cannot be read: {why}",
+            hint="check its path (in a study file it is relative to that file), and write it as UTF-8",
         ) from error
