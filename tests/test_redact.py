@@ -29,14 +29,20 @@ def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         (r"host=h password='hun\'t er2' user=u", "host=h password=*** user=u"),
         ("PGPASSWORD=hunter2 psql", "PGPASSWORD=*** psql"),
         ('{"password": "hunter2", "port": 1}', '{"password": ***, "port": 1}'),
+        ('{"password":"hunter2","port":1}', '{"password":***,"port":1}'),
         ("sslpassword=x&port=1", "sslpassword=***&port=1"),
+        ("host=h password=hun,ter'2 user=u", "host=h password=*** user=u"),
+        ("['--password=hunter2', 'x']", "['--password=***', 'x']"),
+        ("sysbench --mysql-password hunter2 --threads 4", "sysbench --mysql-password *** --threads 4"),
+        ("REDISCLI_AUTH=hunter2 redis-cli", "REDISCLI_AUTH=*** redis-cli"),
+        ("it takes --password --quiet", "it takes --password --quiet"),
         ("the server refused the password: host=h", "the server refused the password: host=h"),
         ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
         ("see https://example.org:80/a", "see https://example.org:80/a"),
     ],
 )
 def test_passwords_are_found_by_their_place(text: str, shown: str) -> None:
-    assert redact(text) == shown
+    assert redact(text) == redact(shown) == shown
 
 
 def test_known_passwords_are_found_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,12 +73,16 @@ def test_settings_lose_passwords_at_every_depth() -> None:
         "list": ["password=hunter2", {"deep": "mysql://u:hunter2@h"}],
         "password": "hunter2",
         "ssl_passphrase": "hunter2",
+        "env": {"MYSQL_PWD": "hunter2", "REDISCLI_AUTH": "hunter2", "SEED": "1"},
+        "passwords": ["hunter2", {"deep": "hunter2"}],
+        "password_reuse": 5,
         "count": 3,
         "kind": "postgresql",
     }
     kept = redact_settings(settings)
     assert "hunter2" not in str(kept)
     assert (kept["count"], kept["kind"], kept["password"]) == (3, "postgresql", "***")
+    assert (kept["env"]["SEED"], kept["password_reuse"]) == ("1", 5)
 
 
 @pytest.mark.parametrize(
@@ -87,6 +97,8 @@ def test_settings_lose_passwords_at_every_depth() -> None:
         ("DETAIL:  Key (email)=(CANARY) already exists.", "DETAIL:  Key (email)=(hidden) already exists."),
         ("DETAIL:  Failing row contains (1, CANARY).", "DETAIL:  Failing row contains (hidden)."),
         ("[7] STATEMENT:  SELECT 'CANARY'\n\tFROM CANARY\nnext", "[7] STATEMENT: (hidden)\nnext"),
+        ("\tFROM CANARY\n\tWHERE x = 'CANARY'\n[7] LOG:  ready", "(hidden)\n[7] LOG:  ready"),
+        ("\tat java.base/A.b(C.java:1)\n\t... 2 more", "\tat java.base/A.b(C.java:1)\n\t... 2 more"),
         ("[7] LOG:  statement: SELECT 'CANARY'", "[7] LOG:  statement: (hidden)"),
         ("[7] LOG:  duration: 3 ms  execute <unnamed>: SELECT 'CANARY'",
          "[7] LOG:  duration: 3 ms  execute <unnamed>: (hidden)"),
@@ -94,10 +106,18 @@ def test_settings_lose_passwords_at_every_depth() -> None:
         ('CONTEXT:  unnamed portal parameter $1 = \'CANARY\'', "CONTEXT: (hidden)"),
         ("Duplicate entry 'CANARY' for key 'PRIMARY'", "Duplicate entry '(hidden)' for key 'PRIMARY'"),
         ('DETAIL:  Token "CANARY" is invalid.', "DETAIL:  Token (hidden)"),
+        ("[7] LOG:  duration: 3 ms  plan:\n\tQuery Text: SELECT 'CANARY'\n\tSeq Scan on t\nnext",
+         "[7] LOG:  duration: 3 ms  plan: (hidden)\nnext"),
+        ("[7] DETAIL:  Process 7 waits for ShareLock on transaction 5; blocked by process 8."
+         "\n\tProcess 7: UPDATE t\n\tSET x = 'CANARY'\n\tProcess 8: DELETE 'CANARY'\n[7] HINT:  See",
+         "[7] DETAIL:  Process 7 waits for ShareLock on transaction 5; blocked by process 8."
+         "\n\tProcess 7: (hidden)\n\tProcess 8: (hidden)\n[7] HINT:  See"),
+        ('E11000 duplicate key error collection: shop.users index: a_1_b_1 dup key: { a: "CANARY", b: 4711 }',
+         "E11000 duplicate key error collection: shop.users index: a_1_b_1 dup key: { (hidden) }"),
     ],
 )  # fmt: skip
 def test_words_of_a_server_lose_statements_and_values(text: str, shown: str) -> None:
-    assert hide_literals(text) == shown
+    assert hide_literals(text) == hide_literals(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -120,7 +140,24 @@ def test_what_explains_a_fault_stays(text: str) -> None:
 
 def test_statements_lose_their_values() -> None:
     text = "ALTER ROLE bob1 PASSWORD 'CANARY''s' VALID $x$CANARY$x$; SELECT 4711, t1.c2, E'CAN\\'ARY', $1"
-    assert hide_values(text) == "ALTER ROLE bob1 PASSWORD ? VALID ?; SELECT ?, t1.c2, E?, $1"
+    assert hide_values(text, "postgresql") == "ALTER ROLE bob1 PASSWORD ? VALID ?; SELECT ?, t1.c2, E?, $1"
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "shown"),
+    [
+        ("postgresql", r"""INSERT INTO "t" VALUES ('C:\', 'CANARY')""", 'INSERT INTO "t" VALUES (?, ?)'),
+        ("cql", r"""INSERT INTO "t" VALUES ('C:\', $$CANARY$$)""", 'INSERT INTO "t" VALUES (?, ?)'),
+        (
+            "mysql",
+            r"""SELECT `a` FROM t WHERE b = "CAN'ARY" OR c = 'CAN\'"ARY' """,
+            "SELECT `a` FROM t WHERE b = ? OR c = ? ",
+        ),
+        ("mysql", r"""SELECT "CAN\"ARY", "CAN""ARY", 4711""", "SELECT ?, ?, ?"),
+    ],
+)
+def test_texts_end_where_the_dialect_ends_them(dialect: str, text: str, shown: str) -> None:
+    assert hide_values(text, dialect) == shown
 
 
 def test_a_digest_says_whether_texts_are_the_same() -> None:

@@ -32,11 +32,13 @@ MASK = "***"
 
 # Patterns are text: `re` compiles (and keeps) those that a process meets; all of them at import would cost every command 7 ms.
 _URL = r"(?i)(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):(?P<password>[^\s'\"]*)@(?=[^\s@]*)"
+_WORDS = r"passw(?:or)?d|passphrase|pwd|secret|api[_-]?key|rediscli_auth"
+# A bare value ends at a blank, & or ;, and at a comma or a quote behind which nothing follows at once.
 _PAIR = (
-    r"(?i)(?P<key>\b\w*(?:passw(?:or)?d|passphrase|pwd|secret|api_?key)(?:\s*=\s*|[\"']\s*:\s*))"
-    r"(?P<value>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+)"
+    rf"(?i)(?P<key>\b\w*(?:{_WORDS})(?:\s*=\s*|[\"']\s*:\s*)|(?<!\S)--[\w-]*(?:{_WORDS})[ \t]+(?!-))"
+    r"(?P<value>\*{3}(?!\w)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+(?:[,'\"]+[^\s&,;'\"]+)*)"
 )
-_SECRET_KEY = r"(?i)passw(or)?d|passphrase|secret|api_?key|token|^pwd$"
+_SECRET_KEY = rf"(?i){_WORDS}|token"
 
 _secrets: set[str] = set()
 
@@ -77,12 +79,17 @@ def without_password(url: str) -> str:
 
 
 def redact_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as they may be stored: every text redacted, and nothing under a key that names a secret."""
-    return {key: MASK if _is_secret(key, value) else _redacted(value) for key, value in settings.items()}
+    """Settings as they may be stored: every text redacted, and no text under a key that names a secret."""
+    return {key: _hidden(value) if re.search(_SECRET_KEY, key) else _redacted(value) for key, value in settings.items()}
 
 
-def _is_secret(key: str, value: object) -> bool:
-    return isinstance(value, str) and re.search(_SECRET_KEY, key) is not None
+def _hidden(value: Any) -> Any:
+    """What stands under the key of a secret: no text of it is kept; a number or a switch is no secret."""
+    if isinstance(value, Mapping):
+        return {key: _hidden(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hidden(item) for item in value]
+    return MASK if isinstance(value, str) else value
 
 
 def _redacted(value: Any) -> Any:
@@ -102,12 +109,17 @@ def digest(text: str) -> str:
 
 # What the statement and its values look like in a server's words. Lines of a statement that go over several begin with a tab.
 _LINES: tuple[tuple[str, str], ...] = (
+    # a text that begins with such lines, other than those of a trace of Java, begins within a statement
+    (r"\A(?:\t(?!at |\.\.\. ).*(?:\n|\Z))+", "(hidden)\n"),
     (r"(?m)^(.*?\b(?:STATEMENT|QUERY|CONTEXT):).*(?:\n\t.*)*", r"\1 (hidden)"),
-    (r"(?m)^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*):).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?m)^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*|plan):).*(?:\n\t.*)*", r"\1 (hidden)"),
+    # of a deadlock, what each of the processes was doing
+    (r"(?m)^(.*?\bProcess \d+: ).*(?:\n\t(?!Process \d).*)*", r"\1(hidden)"),
     (r"(?im)^(.*?\bDETAIL:.*?\bparameters:).*(?:\n\t.*)*", r"\1 (hidden)"),
     (r"(?m)^LINE \d+:.*(?:\n[ \t]*\^)?", "LINE: (hidden)"),
     (r"(\)=)\(.*\)", r"\1(hidden)"),
     (r"(Failing row contains )\(.*\)", r"\1(hidden)"),
+    (r"(\bdup key: )\{.*\}", r"\1{ (hidden) }"),
     (r"\b(Token|JSON data, line \d+:|Expected .* but found) .*", r"\1 (hidden)"),
     # at a line's end, unless it is the value of a setting
     (r"(?m)^((?!.*parameter \").*: )\"(?:[^\"]|\"\")*\"(?=[^\"]*$)", r'\1"(hidden)"'),
@@ -119,12 +131,21 @@ _LINES: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
-_VALUE = r"(?s)\$(\w*)\$.*?\$\1\$|'(?:[^'\\]|\\.|'')*(?:'|$)|(?<![\w$])\d[\w.]*"
+_NUMBER = r"(?<![\w$])\d[\w.]*"
+_ESCAPED = r"'(?:[^'\\]|\\.|'')*(?:'|$)"
+_VALUE = rf"(?s)\$(\w*)\$.*?\$\1\$|(?<=\b[eE]){_ESCAPED}|'(?:[^']|'')*(?:'|$)|{_NUMBER}"
+_VALUE_OF_MYSQL = rf"(?s){_ESCAPED}|\"(?:[^\"\\]|\\.|\"\")*(?:\"|$)|{_NUMBER}"
 
 
-def hide_values(statement: str) -> str:
-    """An SQL statement with ? for every text and number in it."""
-    return re.sub(_VALUE, "?", statement)
+def hide_values(statement: str, dialect: str) -> str:
+    """A statement with ? for every text and number in it.
+
+    Args:
+        statement: its text.
+        dialect: whose it is: texts of "mysql" may stand in double quotes and have backslashes before a quote, those of SQL and
+            of "cql" do not.
+    """
+    return re.sub(_VALUE_OF_MYSQL if dialect == "mysql" else _VALUE, "?", statement)
 
 
 def hide_literals(text: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,22 @@ def test_in_a_container_the_mount_shows_the_inner_part_only(tmp_path: Path) -> N
     group(root, "/sys/fs/cgroup/memory", memory__limit_in_bytes=str(GIB))
     assert read_limits(root).memory_bytes == GIB
     assert cgroup_folder("memory", 1, root=root) == root / "sys/fs/cgroup/memory"
+
+
+def test_what_the_kernel_throttles_beyond_counts_as_a_limit(tmp_path: Path) -> None:
+    root = machine(tmp_path)
+    (root / "proc/self/cgroup").write_text("0::/system.slice/db.service\n")
+    mount(root, kind="cgroup2", point="/sys/fs/cgroup")
+    group(root, "/sys/fs/cgroup/system.slice", memory__max=str(4 * GIB), memory__high="max")
+    group(root, "/sys/fs/cgroup/system.slice/db.service", memory__max=str(3 * GIB), memory__high=str(2 * GIB))
+    limits = read_limits(root)
+    assert (limits.memory_bytes, limits.memory_source) == (2 * GIB, "cgroup")
+
+
+def test_a_server_that_is_gone_has_the_cores_of_this_process() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert read_limits(pid=child.pid).cores == read_limits().cores
 
 
 def test_no_hierarchy_has_no_folder(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -33,6 +34,26 @@ def test_taking_it_twice_is_fine(tmp_path: Path) -> None:
     assert lock.acquire("b")
     lock.release()
     assert not lock.is_held
+
+
+def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int, _flags: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(TargetError, match="cannot be used: No locks available"):
+        FileLock(tmp_path / "lock").acquire("me")
+
+
+def test_a_full_disk_keeps_nobody_from_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_handle: int, _content: bytes, _at: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.pwrite", refuse)
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire("me")
+    assert not FileLock(tmp_path / "lock").acquire("another")
+    lock.release()
 
 
 def test_nobody_holds_a_missing_file(tmp_path: Path) -> None:

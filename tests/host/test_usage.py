@@ -40,6 +40,16 @@ def test_shared_memory_counts_once_and_private_memory_everywhere(tmp_path: Path)
     assert process_use(99, tmp_path) is None
 
 
+def test_children_are_found_where_the_kernel_does_not_list_them(tmp_path: Path) -> None:
+    for pid, parent, kib in ((10, 1, 100), (11, 10, 200), (12, 11, 400), (20, 1, 800)):
+        proc(tmp_path, pid, RssAnon=kib)
+        (tmp_path / f"proc/{pid}/task/{pid}/children").unlink()
+        (tmp_path / f"proc/{pid}/stat").write_text(f"{pid} (a (b) c) S {parent} {pid} {pid} 0 -1 4194304 1 0\n")
+    use = process_use(10, tmp_path)
+    assert use is not None
+    assert use.memory_bytes == 700 * KIB
+
+
 def test_a_child_that_takes_memory_is_seen() -> None:
     code = "x = b'1' * (64 << 20); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:

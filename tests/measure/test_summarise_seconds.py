@@ -67,6 +67,14 @@ def test_labels_add_up() -> None:
     assert one.latency_p50_ms <= one.latency_p95_ms <= one.latency_max_ms
 
 
+def test_labels_add_up_where_operations_take_seconds() -> None:
+    """One that ends every fifth second has run in the other four, too."""
+    slow = [(second, second // 5 % 2, 5_000_000) for second in range(4, 40, 5)]
+    m = summarise(seconds_log(40, slow, n_labels=2, credited=np.full(40, 0.2)), (0.0, 40.0))
+    assert [s.throughput_per_s for s in m.by_label.values()] == pytest.approx([0.1, 0.1])
+    assert sum(s.throughput_per_s for s in m.by_label.values()) == pytest.approx(m.throughput.estimate)
+
+
 def test_histogram_holds_the_successful_latencies() -> None:
     m = summarise(seconds_log(K, EVEN, failed=[(1, 0, 10**6)]), (5.0, 10.0))
     histogram = decode_histogram(m.histogram)
@@ -216,6 +224,15 @@ def test_merging_keeps_labels_apart() -> None:
     assert (merged.duration_s, len(merged.credited)) == (3.0, 3)
     m = summarise(merged, (0.0, 3.0))
     assert {name: stats.latency_max_ms for name, stats in m.by_label.items()} == {"read": 0.005, "write": 0.007}
+
+
+def test_merging_keeps_that_latencies_are_not_known() -> None:
+    each = seconds_log(2, [(0, 0, 5)])
+    means, none = replace(each, latencies="means"), replace(each, latencies="none")
+    assert merge_seconds([each, each]).latencies == "each"
+    assert merge_seconds([each, means]).latencies == "means"
+    assert merge_seconds([means, none]).latencies == "none"
+    assert summarise(merge_seconds([each, means]), (0.0, 2.0)).latency_ms == {}
 
 
 def test_what_is_taken_from_a_machine_counts_once_for_all_its_generators() -> None:

@@ -16,10 +16,10 @@ from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.lhs import LatinHypercubeSearcher, latin_hypercube
 from trimtab.search.nelder_mead import NelderMeadSearcher
 from trimtab.search.random import RandomSearcher
-from trimtab.space import Config
+from trimtab.space import Config, Space
 
 from .driving import drive
-from .problems import grid, problem, trial
+from .problems import grid, integer, problem, trial
 from .registered import registered
 
 
@@ -93,6 +93,14 @@ def test_asking_for_nothing() -> None:
     with pytest.raises(UsageError) as caught:
         RandomSearcher(problem(grid())).ask(0)
     assert str(caught.value) == "cannot ask for n=0 configs\nhint: ask for at least 1"
+
+
+def test_a_search_begins_at_the_servers_own_value_although_it_is_none_that_is_tried() -> None:
+    space = Space([integer("a", 1000, low=1, log=True, is_round=True, default=410)])
+    searcher = RandomSearcher(problem(space))
+    searcher.tell(trial(Config({"a": 410})))
+    assert searcher.filler == Config({"a": 410})
+    assert searcher.ledger.get(searcher.filler) is not None
 
 
 def test_a_baseline_outside_the_space_is_brought_inside() -> None:

@@ -15,7 +15,7 @@ from trimtab.errors import SpaceError
 from trimtab.space import Constraint
 from trimtab.space.evaluate import evaluate, excess, holds
 from trimtab.space.expression import check, names_in, parse
-from trimtab.space.interval import Interval, span
+from trimtab.space.interval import Interval, can_hold, span
 
 NAMES = ("a", "b", "net.core.rmem", "_x1")
 leaves = st.sampled_from(NAMES) | st.integers(0, 20).map(str) | st.sampled_from(["0.5", "1e2", ".25", "true", "False"])
@@ -102,6 +102,22 @@ def test_intervals_hold_every_value(text: str, spans: dict[str, tuple[int, int]]
     if not math.isnan(value):
         slack = 1e-9 * (1 + abs(value)) if math.isfinite(value) else 0.0
         assert found.low - slack <= value <= found.high + slack
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not min(a / b, 5) <= 9",
+        "not max(a / b, -5) >= -9",
+        "not abs(a / b) >= -1",
+        "not 0 * (a / b) <= 1",
+        "not (a / b) % 5 <= 9",
+    ],
+)
+def test_what_may_divide_by_zero_is_never_certain(text: str) -> None:
+    """Where b is 0, no comparison with it holds, so that its contrary does."""
+    assert holds(parse(text), _column({"a": 4.0, "b": 0.0}))
+    assert can_hold(parse(text), {"a": Interval(1.0, 9.0), "b": Interval(0.0, 3.0)})
 
 
 @given(

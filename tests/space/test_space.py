@@ -226,3 +226,28 @@ def test_values_of_another_space_are_fitted() -> None:
     found = space.fit({"a": 99, "b": "z", "d": 64, "foreign": 1}, otherwise)
     assert dict(found) == {"a": 10, "b": "x", "c": False, "d": 64}
     assert dict(space.fit({"a": math.inf, "c": 0}, otherwise)) == {"a": 5, "b": "x", "c": False, "d": 5}
+
+
+def test_fitting_leaves_a_default_outside_the_useful_range_alone() -> None:
+    """What a server was found with is often no value that would be tried."""
+    knobs = [
+        integer("size", 128, 4096, default=37, unit="MB"),
+        integer("round", 1, 1000, default=410, log=True, is_round=True),
+        choice("method", "x", "y", default="z"),
+    ]
+    found = Config({"size": 37, "round": 410, "method": "z"})
+    assert Space(knobs).fit(found, Config({"size": 128, "round": 1, "method": "x"})) == found
+
+
+def test_levels_of_many_choices_are_spread_over_all() -> None:
+    labels = tuple(f"m{i:02}" for i in range(40))
+    space = Space([choice("m", *labels)])
+    assert space.levels("m", 4) == ("m00", "m13", "m26", "m39")
+    assert space.levels("m", 40) == space.levels("m", 100) == labels
+
+
+def test_a_broken_constraint_that_divides_by_zero_says_so() -> None:
+    space = Space(
+        [integer("pages", 1, 10, default=5), integer("parts", 0, 3, default=0)], [Constraint("pages / parts >= 1")]
+    )
+    assert space.violations(space.default()) == ("pages / parts >= 1: it divides by zero (pages=5, parts=0)",)

@@ -230,6 +230,16 @@ def test_nothing_is_waited_for_that_cannot_come(tmp_path: Path, clock: Clock) ->
     assert clock.now == began
 
 
+def test_evidence_has_no_line_of_a_statement_that_is_longer_than_it(tmp_path: Path, clock: Clock) -> None:
+    log = tmp_path / "server.log"
+    log.touch()
+    statement = "\n\t".join(["SELECT 1", *(f"OR name = 'CANARY{i}'" for i in range(2 * evidence._LINES))])
+    found = Forensics(cast(Reach, LoggingServer(log)), CATALOG.log, "server")
+    found.mark()
+    log.write_text(f"[7] ERROR:  deadlock detected\n[7] STATEMENT:  {statement}\n[7] LOG:  ready\n")
+    assert found.gather().log == "[7] ERROR:  deadlock detected\n[7] STATEMENT: (hidden)\n[7] LOG:  ready"
+
+
 def test_a_session_that_was_cut_off_is_known_by_the_words_of_its_client() -> None:
     assert is_cut_off(psycopg.OperationalError("server closed the connection unexpectedly\n\tThis probably means"))
     assert is_cut_off(TargetError("cannot connect to the server: port=1: server closed the connection unexpectedly"))

@@ -11,7 +11,10 @@ from pathlib import Path
 
 __all__ = ["OomKill", "kernel_oom_kills"]
 
-_KILLED = re.compile(r"(Memory cgroup out of memory|Out of memory): Killed process (\d+) \(([^)]*)\)")
+_KILLED = re.compile(
+    r"(Memory cgroup out of memory|Out of memory(?: \(oom_kill_allocating_task\))?): Kill(?:ed)? process (\d+) \((.*?)\)(?= |,|$)"
+)
+"""Kernels before 5.1 say "Kill process 12 (name) score 900 or sacrifice child"."""
 _RECORD_BYTES = 8192
 
 _DRIFT = 5e-4

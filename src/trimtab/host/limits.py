@@ -21,7 +21,8 @@ class Limits:
 
     Attributes:
         cores: the smaller of affinity and CPU quota, rounded down, at least 1.
-        memory_bytes: the smaller of RAM and every cgroup limit above this process.
+        memory_bytes: the smaller of RAM and every cgroup limit above this process, `memory.high` of v2 among them: what goes
+            beyond that is slowed down, and its memory taken away.
         cores_source, memory_source: which of them decided: "affinity", "quota"; "ram", "cgroup".
     """
 
@@ -32,8 +33,11 @@ class Limits:
 
 
 def read_limits(root: Path = Path("/"), pid: int | None = None) -> Limits:
-    """The limits of process `pid` (None: this one); `root` is where proc and sys are found (for tests)."""
-    n_affinity = len(os.sched_getaffinity(pid or 0)) if root == Path("/") else _cpuinfo_cores(root)
+    """The limits of process `pid` (None: this one); `root` is where proc and sys are found (for tests).
+
+    Of a process that is gone or may not be asked, the cores that this one may use.
+    """
+    n_affinity = _affinity_cores(pid) if root == Path("/") else _cpuinfo_cores(root)
     quota = min(_quotas(root, pid), default=float("inf"))
     ram = _ram_bytes(root)
     limit = min(_memory_limits(root, pid), default=_UNLIMITED_BYTES)
@@ -52,6 +56,13 @@ def most_open_files(pid: int, *, root: Path = Path("/")) -> int | None:
             hard = line.split()[4]
             return int(hard) if hard.isdecimal() else None
     return None
+
+
+def _affinity_cores(pid: int | None) -> int:
+    try:
+        return len(os.sched_getaffinity(pid or 0))
+    except OSError:  # it is gone, or may not be asked
+        return len(os.sched_getaffinity(0))
 
 
 def _cpuinfo_cores(root: Path) -> int:
@@ -105,11 +116,11 @@ def _chain(controller: str, version: int, root: Path, pid: int | None) -> Iterat
 
 
 def _memory_limits(root: Path, pid: int | None) -> Iterator[int]:
-    for version, name in ((1, "memory.limit_in_bytes"), (2, "memory.max")):
+    for version, names in ((1, ("memory.limit_in_bytes",)), (2, ("memory.max", "memory.high"))):
         for folder in _chain("memory", version, root, pid):
-            text = _read(folder / name)
-            if text is not None and text.isdigit() and int(text) < _UNLIMITED_BYTES:
-                yield int(text)
+            for text in (_read(folder / name) for name in names):
+                if text is not None and text.isdigit() and int(text) < _UNLIMITED_BYTES:
+                    yield int(text)
 
 
 def _quotas(root: Path, pid: int | None) -> Iterator[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -32,7 +33,7 @@ class FileLock:
         """Takes the lock and writes `holder` into the file; False at once when somebody else has it.
 
         Raises:
-            TargetError: the file belongs to another user, or cannot be made.
+            TargetError: the file belongs to another user, or cannot be made or locked.
         """
         if self._handle is not None:
             return True
@@ -42,6 +43,9 @@ class FileLock:
         except BlockingIOError:
             os.close(handle)
             return False
+        except OSError as error:  # a network file system whose server has no locks
+            os.close(handle)
+            raise self._refused(error.strerror or "it cannot be locked") from error
         self._handle = handle
         self.describe(holder)
         return True
@@ -70,10 +74,11 @@ class FileLock:
         )
 
     def describe(self, holder: str) -> None:
-        """Replaces the holder's text; only while the lock is held."""
+        """Replaces the holder's text, if the disk takes it: the lock holds without; only while the lock is held."""
         if self._handle is not None:
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, holder.encode(), 0)
+            with suppress(OSError):
+                os.ftruncate(self._handle, 0)
+                os.pwrite(self._handle, holder.encode(), 0)
 
     def holder(self) -> str:
         """The text that the last holder wrote; "" when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import ssl
 from collections.abc import Mapping
@@ -32,7 +33,21 @@ def _in_client_group(path: Path) -> str | None:
         value = parser.get("client", "password", fallback=None)
     except (ConfigError, OSError, UnicodeDecodeError):
         return None
-    return None if value is None else value.strip("\"'")
+    return None if value is None else _plain(value)
+
+
+_BEFORE_COMMENT = re.compile(r"""(?:[^#'"]|'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))*""")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
+
+
+def _plain(value: str) -> str:
+    """A value as MySQL's programs read it in an option file: a # outside of quotes begins a comment, quotes around it are none
+    of it, and backslashes escape."""
+    found = _BEFORE_COMMENT.match(value)
+    text = value[: found.end() if found else None].strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        text = text[1:-1]
+    return re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[0]), text)
 
 
 def login(

@@ -148,11 +148,27 @@ class ThreadClock:
 
 
 def _family(root: Path, pid: int) -> Iterator[int]:
-    waiting = [pid]
+    by_parent = None if (root / f"proc/{pid}/task/{pid}/children").exists() else _children(root)
+    waiting, seen = [pid], {pid}
     while waiting:
         each = waiting.pop()
         yield each
-        waiting += [int(child) for child in _text(root / f"proc/{each}/task/{each}/children").split()]
+        if by_parent is None:
+            found = [int(child) for child in _text(root / f"proc/{each}/task/{each}/children").split()]
+        else:
+            found = by_parent.get(each, [])
+        waiting += [child for child in found if child not in seen]
+        seen.update(found)
+
+
+def _children(root: Path) -> dict[int, list[int]]:
+    """By parent, of all processes: where the kernel was built without lists of children (CONFIG_PROC_CHILDREN)."""
+    found: dict[int, list[int]] = {}
+    for folder in (root / "proc").glob("[0-9]*"):
+        fields = _text(folder / "stat").rpartition(")")[2].split()
+        if len(fields) > 1:
+            found.setdefault(int(fields[1]), []).append(int(folder.name))
+    return found
 
 
 def _status(root: Path, pid: int) -> dict[str, int]:

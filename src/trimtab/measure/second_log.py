@@ -25,6 +25,9 @@ HISTOGRAMS = ("response", "service", "error", "queue", "lateness", "attempts", "
 
 Latencies = Literal["each", "means", "none"]
 
+LATENCIES: tuple[Latencies, ...] = ("none", "means", "each")
+"""From the least to the most that is known of them."""
+
 PRIORITIES = ("", "normal", "short slices", "real-time")
 """From the least to the most that is known of a generator's threads."""
 
@@ -199,6 +202,7 @@ def merge_seconds(parts: Sequence[SecondLog], hosts: Sequence[str] | None = None
         errors=tuple(text for part in parts for text in part.errors)[:100],
         memory_bytes=sum(part.memory_bytes for part in parts),
         generators=tuple(text for part in parts for text in part.generators),
+        latencies=min((part.latencies for part in parts), key=LATENCIES.index),
     )
 
 

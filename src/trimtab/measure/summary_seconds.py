@@ -182,14 +182,16 @@ class _Window:
         return value_at(inside.value_us, inside.count, 0.99, n_zeros) / _US_PER_MS
 
     def by_label(self) -> dict[str, LabelStats]:
-        """Figures of every operation type; the credit of a second is shared out by what succeeded in it."""
+        """Figures of every operation type; the credit of a second is shared out by what succeeded in it, or, where nothing ended
+        in it, in the window."""
         credited = self.credited[self._low : self._high]
         all_ok = np.bincount(self.ok.second, self.ok.count, minlength=self.n_seconds)
         result = {}
         for index, name in enumerate(self._log.labels):
             mine = self.ok.where(self.ok.label == index)
             n_ok = np.bincount(mine.second, mine.count, minlength=self.n_seconds)
-            share = np.divide(n_ok, all_ok, out=np.zeros(self.n_seconds), where=all_ok > 0)
+            of_window = mine.total / max(self.ok.total, 1)
+            share = np.divide(n_ok, all_ok, out=np.full(self.n_seconds, of_window), where=all_ok > 0)
             result[name] = self._label_stats(index, mine, self.throughput(mine.total, credited * share))
         return result
 

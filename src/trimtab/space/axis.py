@@ -196,9 +196,9 @@ class LabelAxis(Axis):
         return (bins / max(1, n - 1))[:, None]
 
     def levels(self, limit: int) -> Floats:
-        """Positions of at most `limit` values."""
-        n = min(limit, len(self.labels))
-        return (np.arange(n) + 0.5) / len(self.labels)
+        """Positions of at most `limit` values, spread evenly over all."""
+        n = len(self.labels)
+        return np.asarray((np.rint(np.linspace(0, n - 1, min(limit, n))) + 0.5) / n)
 
 
 class NumberAxis(Axis):

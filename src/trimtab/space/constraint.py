@@ -137,6 +137,8 @@ class BoundConstraint:
         left, right = (np.asarray(evaluate(side, env)).ravel()[0] for side in (clause.left, clause.right))
         if isinstance(left, str):
             return f"{left} {_CONTRARY[clause.op]} {right}"
+        if np.isnan(left) or np.isnan(right):
+            return "it divides by zero"
         first, second = self._formatted(clause, float(left), float(right))
         return f"{first} {_CONTRARY[clause.op]} {second}"
 

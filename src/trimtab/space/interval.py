@@ -29,6 +29,7 @@ Possible = Interval | frozenset[str]
 
 _TRUE, _FALSE, _EITHER = Interval(1.0, 1.0), Interval(0.0, 0.0), Interval(0.0, 1.0)
 _ANY = Interval(-math.inf, math.inf)
+"""Every number, and what a division by zero gives: no comparison with that holds, so nothing made of it is certain."""
 
 _SLACK = 2.0**-46
 """Relative widening against rounding: a part of a long sum may have been rounded at each step."""
@@ -89,6 +90,8 @@ def _choose(node: Choose, env: Mapping[str, Possible]) -> Possible:
 
 
 def _call(node: Call, parts: list[Interval]) -> Interval:
+    if _ANY in parts:
+        return _ANY
     if node.function == "abs":
         only = parts[0]
         low = 0.0 if only.low <= 0 <= only.high else min(abs(only.low), abs(only.high))
@@ -120,7 +123,7 @@ def _binary(node: Binary, env: Mapping[str, Possible]) -> Interval:
             found = _quotient(left, right)
             return Interval(_floor(found.low, -_SLACK), _floor(found.high, _SLACK))
         case _:
-            return _remainder(right)
+            return _ANY if left == _ANY else _remainder(right)
 
 
 def _compare_texts(op: str, left: Possible, right: Possible) -> Interval:
@@ -169,6 +172,8 @@ def _times(a: float, b: float) -> float:
 
 
 def _product(left: Interval, right: Interval) -> Interval:
+    if _ANY in (left, right):
+        return _ANY
     ends = [_times(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
     return Interval(min(ends), max(ends))
 

@@ -107,7 +107,7 @@ class Space:
         """`values` of another space as a config of this one; valid and canonical, perhaps not feasible.
 
         Foreign knobs are dropped and numbers brought into range; what is missing, or no value of its knob, is that of
-        `otherwise`.
+        `otherwise`. Defaults and what else is legal stay as they are, outside the useful range too.
 
         Raises:
             SpaceError: as `validate`, for `otherwise`.
@@ -117,7 +117,7 @@ class Space:
     def _fitted(self, name: str, values: Mapping[str, Value], otherwise: Value) -> Value:
         knob = self.knobs[name]
         value = knob.cast(values.get(name))
-        if value is None or knob.contains(value) or value in self.also_legal.get(name, ()):
+        if value is None or knob.contains(value) or value in self._encoding.axes[name].extra:
             return otherwise if value is None else value
         if knob.is_numeric and not isinstance(value, str | bool) and math.isfinite(value):
             value = knob.clip(value)

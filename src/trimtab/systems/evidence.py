@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
+from trimtab.redact import hide_literals
 from trimtab.systems.capabilities import Evidence, Symptom
 from trimtab.systems.log import log_bytes, open_log
 from trimtab.systems.overlay import LogWords
@@ -134,7 +135,8 @@ class Forensics(Generic[R]):
             symptoms=(*own, *_by_rank(spoken), *([] if own or spoken or is_up else self._death(log))),
             is_up=is_up,
             is_stopped=state in ("T", "t"),
-            log="\n".join(log.splitlines()[-_LINES:]),
+            # Hidden while whole: of a long statement, the last lines alone do not say what they are.
+            log="\n".join(hide_literals(log).splitlines()[-_LINES:]),
         )
 
     def await_reason(self) -> None:

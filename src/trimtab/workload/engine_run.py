@@ -361,7 +361,7 @@ def _check(server: SqlServer, session: Session, statement: str, script: str) -> 
     refusal = server.refusal(session, statement)
     if not refusal:
         return
-    words = hide_values(" ".join(statement.split()))
+    words = hide_values(" ".join(statement.split()), server.endpoint.protocol)
     shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
     raise LoadError(
         f"the server does not understand a statement of script={script!r}: {hide_literals(refusal)}: {shown}",

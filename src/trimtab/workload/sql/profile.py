@@ -241,7 +241,9 @@ def _propose(
         if reason is None:
             continue
         if reason:
-            left_out.append(LeftOut(hide_values(statement.text), reason, statement.calls, statement.time_ms))
+            left_out.append(
+                LeftOut(hide_values(statement.text, "postgresql"), reason, statement.calls, statement.time_ms)
+            )
             continue
         missing = _Seen("", missing.calls - statement.calls, missing.time_ms - statement.time_ms)
         proposals.append(_proposal(statement, len(proposals) + 1, catalogue))

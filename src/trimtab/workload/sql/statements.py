@@ -53,12 +53,12 @@ def require_wrappable(scripts: Sequence[ScriptText], dialect: str, wrap: str) ->
     for script, statement in _all(scripts, dialect):
         if statement.controls:
             raise UsageError(
-                f"{_place(script, statement)} cannot be used with {_CAUSES[wrap]}: it ends or begins a transaction",
+                f"{_place(script, statement, dialect)} cannot be used with {_CAUSES[wrap]}: it ends or begins a transaction",
                 hint=_HINTS[wrap],
             )
         if wrap == "rollback" and statement.commits:
             raise UsageError(
-                f"{_place(script, statement)} cannot be used with {_CAUSES[wrap]}: MySQL and MariaDB may commit at it",
+                f"{_place(script, statement, dialect)} cannot be used with {_CAUSES[wrap]}: MySQL and MariaDB may commit at it",
                 hint='take it out, or choose start_state = "template", "undo" or "none"',
             )
 
@@ -85,8 +85,8 @@ def require_transactional(session: Session, scripts: Sequence[ScriptText]) -> No
         for script, statement in written:
             if name.search(statement.text):
                 raise LoadError(
-                    f'{_place(script, statement)} cannot be used with start_state="rollback": table={table} cannot be rolled '
-                    f"back, engine={engine} has no transactions",
+                    f'{_place(script, statement, "mysql")} cannot be used with start_state="rollback": table={table} cannot '
+                    f"be rolled back, engine={engine} has no transactions",
                     hint='give it another engine (InnoDB), or choose start_state = "undo" or "none"',
                 )
 
@@ -107,7 +107,7 @@ def _statements(text: str, dialect: str) -> list[Statement]:
         return []
 
 
-def _place(script: ScriptText, statement: Statement) -> str:
-    words = hide_values(" ".join(statement.text.split()))
+def _place(script: ScriptText, statement: Statement, dialect: str) -> str:
+    words = hide_values(" ".join(statement.text.split()), dialect)
     shown = words if len(words) <= _SHOWN else words[:_SHOWN] + "..."
     return f"script={script.source!r} line={statement.line}: {shown}"
