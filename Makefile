@@ -80,8 +80,8 @@ test-full: $(DEV)
 # Tests that wait for servers three quarters of their time; six of them keep two cores busy. Only the folders that hold such tests
 # are collected: each worker collects for itself. Each stage has a cache to itself, which says what failed in this run.
 SERVICE := tests/apps tests/docs tests/engine tests/faults tests/history tests/native tests/serve tests/service tests/systems tests/wayback tests/workload
-# Some of the other tests wait too, for programs and for seconds to pass: three of them keep two cores busy. Beside the service
-# tests two do: one worker more would only collect once more.
+# Some of the other tests wait too, for programs and for seconds to pass: three of them keep two cores busy, as they must when the
+# service tests have ended.
 # The long form shuffles its tests; there the plug-in for it is no matter, here it would take 20 s of CPU.
 IN_ORDER := -p no:randomly
 test-quick:
@@ -89,7 +89,7 @@ test-quick:
 UNIT_CACHE := .pytest_cache/unit
 SERVICE_CACHE := .pytest_cache/service
 test-unit:
-	$(BEHIND) $(PYTEST) $(IN_ORDER) --cache-clear -o cache_dir=$(UNIT_CACHE) -m "not service" -n 2 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
+	$(BEHIND) $(PYTEST) $(IN_ORDER) --cache-clear -o cache_dir=$(UNIT_CACHE) -m "not service" -n 3 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
 	$(PYTEST_SERVICE) $(IN_ORDER) --cache-clear -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full

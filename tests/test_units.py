@@ -246,6 +246,16 @@ def test_wrong_values(text: str, unit: str, message: str, hint: str) -> None:
     assert caught.value.hint.startswith(hint)
 
 
+@pytest.mark.parametrize(("text", "unit", "value"), [("768M", "B", 768 << 20), ("2g", "MB", 2048), ("64 k", "8kB", 8)])
+def test_a_size_may_have_one_letter(text: str, unit: str, value: int) -> None:
+    assert parse_value(text, unit) == value
+
+
+def test_one_letter_is_no_size_where_none_is_meant() -> None:
+    with pytest.raises(UsageError, match="unknown unit='M'"):
+        parse_value("5M", "ms")
+
+
 def test_units() -> None:
     assert unit_factor("8kB") == (8192, Dimension.SIZE)
     assert unit_factor("ms") == (0.001, Dimension.DURATION)

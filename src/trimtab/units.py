@@ -45,6 +45,7 @@ _SIZE_OF_LETTERS = {
     for name, size in _SIZES.items()
     for spelling in (name, name[0], *(alias for alias, meant in _SIZE_ALIASES.items() if meant == name))
 }
+_SIZE_LETTERS = {name[0].upper(): name for name in _SIZES}
 _DURATIONS = {
     "us": Fraction(1, 1_000_000),
     "ms": Fraction(1, 1000),
@@ -228,7 +229,8 @@ def format_value(value: bool | int | float | str, unit: str) -> str:
 def parse_value(text: str, unit: str) -> int | float:
     """The number of `unit`s in `text`: "512MB" with unit "8kB" is 65536; a bare number counts in `unit` itself.
 
-    An int when the number is whole, else a float.
+    An int when the number is whole, else a float. Sizes may have a single letter of either case, as MySQL and Java write them
+    ("768M", "2g").
 
     Raises:
         UsageError: when the text is not a number, or its unit does not fit.
@@ -239,7 +241,8 @@ def parse_value(text: str, unit: str) -> int | float:
         raise UsageError(f"value={text!r} is not a number", hint=f"write a number{_unit_hint(dimension)}")
     amount = Fraction(match[1])
     if match[2]:
-        written, written_dimension = unit_ratio(match[2])
+        name = _SIZE_LETTERS.get(match[2].upper(), match[2]) if dimension is Dimension.SIZE else match[2]
+        written, written_dimension = unit_ratio(name)
         if written_dimension is not dimension:
             raise UsageError(
                 f"value={text!r} has a unit that does not fit unit={unit!r}",

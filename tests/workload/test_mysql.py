@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -271,6 +273,48 @@ def test_a_copy_has_each_row_as_it_is(clean: Endpoint) -> None:
     rows(clean, "trimtab_thing", "UPDATE store SET id = 0 WHERE id = 7")
     clone(clean, "trimtab_thing", "trimtab_thing_run")
     assert rows(clean, "trimtab_thing_run", "SELECT id, name FROM store ORDER BY id") == [(0, "admin"), (1, "main")]
+
+
+def _plain_tables(clean: Endpoint) -> None:
+    rows(clean, "", "CREATE DATABASE trimtab_thing")
+    for name in "abcdefg":
+        rows(clean, "trimtab_thing", f"CREATE TABLE {name} (id int PRIMARY KEY, CONSTRAINT small CHECK (id < 100))")
+        rows(clean, "trimtab_thing", f"INSERT INTO {name} VALUES (1), (2), ({10 + ord(name) - ord('a')})")
+
+
+def test_a_copy_has_every_table(clean: Endpoint) -> None:
+    """More of them than there are sessions that copy."""
+    _plain_tables(clean)
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    assert rows(clean, "trimtab_thing_run", "SHOW TABLES") == [*((name,) for name in "abcdefg"), ("trimtab_copy",)]
+    for i, name in enumerate("abcdefg"):
+        assert rows(clean, "trimtab_thing_run", f"SELECT id FROM {name} ORDER BY id") == [(1,), (2,), (10 + i,)]
+
+
+def test_a_table_that_cannot_be_copied_is_said_by_whichever_session_meets_it(clean: Endpoint) -> None:
+    _plain_tables(clean)
+    for name in "abcdefg":
+        rows(clean, "trimtab_thing", f"SET STATEMENT check_constraint_checks = 0 FOR INSERT INTO {name} VALUES (500)")
+        with pytest.raises(LoadError, match=r"cannot copy database=trimtab_thing to trimtab_thing_run: CONSTRAINT"):
+            clone(clean, "trimtab_thing", "trimtab_thing_run")
+        rows(clean, "trimtab_thing", f"DELETE FROM {name} WHERE id = 500")
+
+
+def test_ctrl_c_ends_what_the_other_sessions_copy(clean: Endpoint) -> None:
+    _plain_tables(clean)
+    main = threading.main_thread().ident
+    assert main is not None
+    with server_of(clean).connect("trimtab_thing") as holder:
+        holder.execute(f"LOCK TABLES {', '.join(f'{name} WRITE' for name in 'abcdefg')}")
+        timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            clone(clean, "trimtab_thing", "trimtab_thing_run")
+        left = rows(clean, "", "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'INSERT INTO%'")
+        assert left[0][0] <= 1, (
+            "the server goes on with that of the session that was cut off, and is told of the others"
+        )
+    assert drop_clone(clean, "trimtab_thing_run")
 
 
 def test_a_copy_of_nothing_is_empty_but_for_its_mark(clean: Endpoint) -> None:

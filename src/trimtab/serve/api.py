@@ -71,7 +71,19 @@ async def _of_session(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
     found = hub.sessions.call_now(name, call)
     if found is not None:
         return found
-    return await asyncio.get_running_loop().run_in_executor(hub.threads, hub.sessions.call, name, call)
+    async with hub.turns.of(name):
+        return await asyncio.get_running_loop().run_in_executor(hub.threads, hub.sessions.call, name, call)
+
+
+async def _in_turn(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
+    """What `call` gives of that session, in a thread; what is called seldom says nothing of how long the session thinks."""
+
+    def used() -> T:
+        with hub.sessions.use(name) as session:
+            return call(session)
+
+    async with hub.turns.of(name):
+        return await run_in_threadpool(used)
 
 
 def _best(session: Session) -> dict[str, Any]:
@@ -90,46 +102,41 @@ async def _list(hub: Hub, request: Request, body: None) -> Any:
 
 
 async def _show(hub: Hub, request: Request, body: None) -> Any:
-    def shown() -> dict[str, Any]:
-        with hub.sessions.use(request.path_params["name"]) as session:
-            speeds = session.speeds()
-            clients = [
-                {
-                    "name": each.name, "joined_at": each.joined_at, "seen_at": each.seen_at, "n_reports": each.n_reports,
-                    "speed": strict(speeds.get(each.id)),
-                }
-                for each in session.clients.values()
-            ]  # fmt: skip
-            return {**summary_of(session), "running": strict(session.running()), "clients": clients}
+    def shown(session: Session) -> dict[str, Any]:
+        speeds = session.speeds()
+        clients = [
+            {
+                "name": each.name, "joined_at": each.joined_at, "seen_at": each.seen_at, "n_reports": each.n_reports,
+                "speed": strict(speeds.get(each.id)),
+            }
+            for each in session.clients.values()
+        ]  # fmt: skip
+        return {**summary_of(session), "running": strict(session.running()), "clients": clients}
 
-    return await run_in_threadpool(shown)
+    return await _in_turn(hub, request.path_params["name"], shown)
 
 
 async def _join(hub: Hub, request: Request, body: JoinBody) -> Any:
-    def joined() -> dict[str, Any]:
-        with hub.sessions.use(request.path_params["name"]) as session:
-            client = session.join(body.name)
-            knobs = [{"name": knob.name, "kind": str(knob.kind)} for knob in session.task.space.knobs.values()]
-            return {
-                "client": client.id,
-                "lease_s": session.spec.lease_s,
-                "knobs": knobs,
-                "state": session.state,
-                "best": _best(session),
-            }
+    def joined(session: Session) -> dict[str, Any]:
+        client = session.join(body.name)
+        knobs = [{"name": knob.name, "kind": str(knob.kind)} for knob in session.task.space.knobs.values()]
+        return {
+            "client": client.id,
+            "lease_s": session.spec.lease_s,
+            "knobs": knobs,
+            "state": session.state,
+            "best": _best(session),
+        }
 
-    found = await run_in_threadpool(joined)
+    found = await _in_turn(hub, request.path_params["name"], joined)
     hub.changed()
     return found
 
 
 async def _leave(hub: Hub, request: Request, body: None) -> Any:
-    def left() -> None:
-        with hub.sessions.use(request.path_params["name"]) as session:
-            session.leave(request.path_params["client"])
-
-    await run_in_threadpool(left)
-    hub.changed(request.path_params["name"])
+    name = request.path_params["name"]
+    await _in_turn(hub, name, lambda session: session.leave(request.path_params["client"]))
+    hub.changed(name)
     return {"left": True}
 
 

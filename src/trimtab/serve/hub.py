@@ -18,6 +18,7 @@ from trimtab.serve.connections import Connections
 from trimtab.serve.kept import Kept
 from trimtab.serve.settings import ServeSettings
 from trimtab.serve.starts import Starts
+from trimtab.serve.turns import Turns
 from trimtab.session import Sessions
 from trimtab.session.sessions import KIND
 from trimtab.session.view import summary_of
@@ -26,6 +27,7 @@ from trimtab.study import running_now
 __all__ = ["Bell", "Hub"]
 
 _MOST_THREADS = 40
+_MOST_OF_A_SESSION = 8
 
 
 class Bell:
@@ -62,6 +64,7 @@ class Hub:
         commits: what waits for the history.
         threads: for calls of sessions that think; Starlette's own cost as much as such a request takes otherwise.
         is_ending: whether the server is about to end.
+        turns: how many of the requests of one session are in a thread at once.
         seen: rings with every change that people are shown.
         n_reports, n_problems, n_asks, ask_s: for the metrics.
     """
@@ -81,6 +84,7 @@ class Hub:
         self.kept = Kept(sessions)
         self.commits = Commits(sessions.keeper)
         self.threads = ThreadPoolExecutor(_MOST_THREADS, "trimtab-session")
+        self.turns = Turns(_MOST_OF_A_SESSION)
         self.seen = Bell()
         self._points: dict[str, Bell] = {}
         self.n_reports = self.n_problems = self.n_asks = 0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +29,9 @@ _NOT_COPIED = {
 
 _MARK = "trimtab_copy"
 """A table that tells our copies from other databases; it is made first, and an empty database is nobody's loss."""
+
+_COPIERS = 4
+"""Sessions that copy tables at once."""
 
 _LOGIN_S = 10
 _LONGEST_WAIT_S = 86_400
@@ -179,7 +185,7 @@ class MysqlServer(SqlServer):
         session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)}")
 
     def clone(self, session: Session, source: str, copy: str) -> None:
-        """Table by table, by the server itself.
+        """Table by table, by the server itself, the largest first.
 
         Raises:
             LoadError: the database has what such a copy would leave behind: a load on it would show something else.
@@ -187,22 +193,59 @@ class MysqlServer(SqlServer):
         _require_plain_tables(session, source)
         self.create(session, copy)
         session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int) ENGINE=InnoDB")
+        rows = session.execute(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE' "
+            "ORDER BY data_length DESC",
+            (source,),
+        )
+        tables = [str(table) for (table,) in rows]
+        self._copy_together(session, source, copy, tables)
+        for table in tables:
+            session.execute(f"ANALYZE TABLE {self.quote(copy)}.{self.quote(table)}")
+
+    def _copy_together(self, session: Session, source: str, copy: str, tables: Sequence[str]) -> None:
+        """Copies tables in several sessions at once: one INSERT ... SELECT uses one core."""
+        waiting = deque(tables)
+        with ExitStack() as stack:
+            others: dict[int, _Session] = {}
+            with suppress(LoadError):  # a server that takes no more sessions copies with those that it takes
+                for _ in tables[1:_COPIERS]:
+                    other = stack.enter_context(self.connect())
+                    others[int(other.execute("SELECT CONNECTION_ID()")[0][0])] = other
+            # The pool ends before the sessions of its threads do.
+            pool = stack.enter_context(ThreadPoolExecutor(_COPIERS))
+            copied = [pool.submit(self._copy, other, source, copy, waiting) for other in others.values()]
+            try:
+                self._copy(session, source, copy, waiting)
+            except BaseException:
+                self._kill(others)
+                raise
+            for each in copied:
+                each.result()
+
+    def _copy(self, session: Session, source: str, copy: str, waiting: deque[str]) -> None:
+        """Copies tables until none is `waiting`, which other sessions may share; after an error none is."""
         # Both checks stay on: without them MariaDB loads an empty table in bulk, which sorts all rows in files first and takes
         # five times as long on rows that come in key order.
         session.execute("SET SESSION unique_checks = 1, foreign_key_checks = 1")
         # An id of 0 stays one, and dates of 0 are taken as they are.
         session.execute("SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'")
-        rows = session.execute(
-            "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE'",
-            (source,),
-        )
-        for (table,) in rows:
-            old, new = (f"{self.quote(database)}.{self.quote(str(table))}" for database in (source, copy))
-            session.execute(f"CREATE TABLE {new} LIKE {old}")
-            session.execute(f"INSERT INTO {new} SELECT * FROM {old}")
+        try:
+            for table in _taken(waiting):
+                old, new = (f"{self.quote(database)}.{self.quote(table)}" for database in (source, copy))
+                session.execute(f"CREATE TABLE {new} LIKE {old}")
+                session.execute(f"INSERT INTO {new} SELECT * FROM {old}")
+        except BaseException:
+            waiting.clear()
+            raise
         session.execute("SET SESSION sql_mode = DEFAULT")
-        for (table,) in rows:
-            session.execute(f"ANALYZE TABLE {self.quote(copy)}.{self.quote(str(table))}")
+
+    def _kill(self, numbers: Iterable[int]) -> None:
+        """Ends what these sessions do on the server, so that nobody waits for it."""
+        with suppress(LoadError, ServerError), self.connect() as session:
+            for number in numbers:
+                with suppress(ServerError):
+                    session.execute(f"KILL {number}")
 
     def is_clone(self, session: Session, database: str) -> bool:
         """Marked, or so empty that nobody misses it."""
@@ -267,6 +310,13 @@ def _require_plain_tables(session: Session, database: str) -> None:
             f"database={database} cannot be copied as a whole ({', '.join(found)})",
             hint='choose start_state = "rollback" or "undo", or give a database of plain tables',
         )
+
+
+def _taken(waiting: deque[str]) -> Iterator[str]:
+    """Takes one after the other; several threads may do so at once."""
+    with suppress(IndexError):
+        while True:
+            yield waiting.popleft()
 
 
 def pieces(chunks: Iterable[bytes], largest: int) -> Iterator[bytes]:
