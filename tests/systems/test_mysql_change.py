@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.needs import require
-from trimtab.errors import ForeignChangeError
+from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import MysqlTarget
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.pending import starts_so
+from trimtab.systems.mysql.set_global import set_dynamic
 from trimtab.workload.observe import ObserveWorkload
 
 pytestmark = [pytest.mark.service]
@@ -28,6 +30,22 @@ def target(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
     target.open()
     yield target
     target.close()
+
+
+@pytest.fixture
+def on_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[MysqlTarget]:
+    """One whose log is no memory, where it has no buffer."""
+    require("mariadb")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setenv("TRIMTAB_CACHE", f"{folder}/cache")
+        table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
+        target = MysqlTarget.from_settings("log", table, state_dir=Path(folder) / "state")
+        target.open()
+        try:
+            yield target
+        finally:
+            target.close()
 
 
 def _running(target: MysqlTarget, name: str) -> object:
@@ -53,6 +71,25 @@ def test_the_pool_gets_its_size_with_the_restart_that_makes_it(target: MysqlTarg
     assert _running(target, "thread_pool_size") == 5
     target.restore(found)
     assert _running(target, "thread_handling") == "one-thread-per-connection"
+
+
+def test_a_log_gets_smaller_than_its_buffer_was(on_disk: MysqlTarget) -> None:
+    """Its size counts at once, unless it is below that of the buffer, which only a restart makes smaller."""
+    target, log, buffer = on_disk, "innodb_log_file_size", "innodb_log_buffer_size"
+    found = target.snapshot()
+    large, small = Config({log: 256 << 20, buffer: 128 << 20}), Config({log: 64 << 20, buffer: 32 << 20})
+    target.apply(large)
+    with target._reach.connect() as session:
+        now = {log: target._variables(session)[log]}
+        with pytest.raises(ApplyError, match=f"the server refuses {log}=67108864: .*innodb_log_buffer_size"):
+            set_dynamic(session, now, small, resize_s=1)
+    applied = target.apply(small)
+    assert (dict(applied.effective), applied.restarted) == (dict(small), True)
+    target.apply(large)
+    undone = target.restore(found)
+    assert undone.restarted
+    assert not undone.left
+    assert (_running(target, log), _running(target, buffer)) == (found.values[log], found.values[buffer])
 
 
 def test_an_option_file_put_back_by_somebody_else_at_once_is_told(

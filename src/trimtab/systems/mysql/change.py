@@ -164,18 +164,14 @@ class _Change(ServerChange[Reach]):
         with self._reach.connect() as session:
             wanted = {name: value for name, value in self._wanted.items() if name in ours}
             now = self._catalogue.variables(session)
-            set_dynamic(session, now, wanted, resize_s=self._channel._resize_s)
+            is_due = first is not None and _must_restart(now, self._wanted)
+            set_dynamic(session, now, wanted, resize_s=self._channel._resize_s, is_restart_due=is_due)
             self._now = self._catalogue.variables(session)
         if first is not None and self.must_restart():
             _require_values(self._now, self._base.values, {}, ours)  # a restart would lose it
 
     def must_restart(self) -> bool:
-        return any(
-            name in self._wanted
-            and waits(variable, self._wanted[name])
-            and not is_same(variable.value, self._wanted[name])
-            for name, variable in self._now.items()
-        )
+        return _must_restart(self._now, self._wanted)
 
     def check(self) -> None:
         """That each knob has moved from where it was, to what was asked or to what the server made of it: it may have rounded
@@ -202,6 +198,13 @@ class _Change(ServerChange[Reach]):
                 )
             self._channel.left_digest = file_digest(self._goal)
         self._channel.left_values = {name: variable.value for name, variable in self._now.items()}
+
+
+def _must_restart(now: Mapping[str, Reading], wanted: Mapping[str, Value]) -> bool:
+    return any(
+        name in wanted and waits(variable, wanted[name]) and not is_same(variable.value, wanted[name])
+        for name, variable in now.items()
+    )
 
 
 def _digest(reach: Reach) -> str:

@@ -52,23 +52,48 @@ class Catalogue:
         return found
 
 
-def set_dynamic(session: Session, now: Mapping[str, Reading], wanted: Mapping[str, Value], *, resize_s: float) -> None:
+def set_dynamic(
+    session: Session,
+    now: Mapping[str, Reading],
+    wanted: Mapping[str, Value],
+    *,
+    resize_s: float,
+    is_restart_due: bool = False,
+) -> frozenset[str]:
     """SET GLOBAL for what differs and need not wait for a restart; the buffer pool is given `resize_s` to take its size.
+
+    Returns:
+        What the server refuses until it is restarted, where that `is_restart_due`: MariaDB has no log that is smaller than its
+        buffer, and makes the buffer smaller at a start only.
 
     Raises:
         ApplyError: the server refuses a value, or does not get there.
     """
+    refused: dict[str, ApplyError] = {}
     for _ in range(_ROUNDS):
         differing = (n for n, v in now.items() if n in wanted and not is_same(v.value, wanted[n]))
         late = [name for name in differing if not waits(now[name], wanted[name])]
+        refused = _set_all(session, {name: wanted[name] for name in late}, resize_s)
         if not late:
-            return
-        for name in late:
-            if name == POOL:
-                _resize(session, wanted[name], resize_s)
-            else:
-                _set(session, name, wanted[name])
+            break
         now = {name: _refreshed(session, now[name]) for name in late}
+    if refused and not is_restart_due:
+        raise next(iter(refused.values()))
+    return frozenset(refused)
+
+
+def _set_all(session: Session, values: Mapping[str, Value], resize_s: float) -> dict[str, ApplyError]:
+    """One round; those that the server refuses, perhaps until another one is set, with what it says."""
+    refused = {}
+    for name, value in values.items():
+        if name == POOL:
+            _resize(session, value, resize_s)
+            continue
+        try:
+            _set(session, name, value)
+        except ApplyError as error:
+            refused[name] = error
+    return refused
 
 
 def _set(session: Session, name: str, value: Value) -> None:

@@ -61,6 +61,8 @@ class Undo(ServerRescue):
         self._resize_s = resize_s
         self._found: Mapping[str, Value] = {}
         self._is_as_left = True
+        self._refused: frozenset[str] = frozenset()
+        """Ours that get their found values at a start only, for another one of ours stands until then."""
 
     def _who(self, session: Session) -> Mapping[str, Any]:
         return who_answers(session, self._read(session))
@@ -124,7 +126,15 @@ class Undo(ServerRescue):
         lost = {name for name in others if self._is_as_left or now[name].source != "configuration file"}
         wanted = {name: snapshot.values[name] for name in ours | lost if name in snapshot.values}
         mine = {name: variable for name, variable in now.items() if name in wanted}
-        set_dynamic(session, mine, wanted, resize_s=self._resize_s)
+        is_due = any(
+            variable.is_late
+            and name in own.late
+            and _is_ours(variable, own, name)
+            and not is_same(variable.value, found)
+            for name, variable in now.items()
+            if (found := snapshot.values.get(name)) is not None
+        )
+        self._refused = set_dynamic(session, mine, wanted, resize_s=self._resize_s, is_restart_due=is_due)
 
     def _look(self, snapshot: Snapshot, own: Own) -> bool:
         with self._reach.connect() as session:
@@ -154,6 +164,8 @@ class Undo(ServerRescue):
             return Way.WAITING if name in own.late and _is_ours(variable, own, name) else Way.THEIRS
         if is_same(variable.value, self._found[name]):
             return Way.WAITING  # for the start that takes back what SET GLOBAL gives of it
+        if name in self._refused:
+            return Way.WAITING
         if waits(variable, self._found[name]):
             return Way.WAITING if _is_ours(variable, own, name) else Way.THEIRS
         return Way.OURS if any(is_same(variable.value, each) for each in own.values[name]) else Way.THEIRS
@@ -184,6 +196,8 @@ class Undo(ServerRescue):
         live = {name: variable.value for name, variable in now.items() if not variable.is_late}
         if POOL in live and waits(now[POOL], snapshot.values[POOL]) and _is_ours(now[POOL], own, POOL):
             live[POOL] = snapshot.values[POOL]  # what could not be set before
+        live |= {name: snapshot.values[name] for name in self._refused & live.keys()}
+        self._refused = frozenset()
         self._reach.restart()
         with self._reach.connect() as session:
             set_dynamic(session, self._changeable(session, snapshot), live, resize_s=self._resize_s)
