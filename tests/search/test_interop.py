@@ -10,6 +10,7 @@ import pytest
 
 from tests.needs import require
 from trimtab.errors import SpaceError, UsageError
+from trimtab.records import Status
 from trimtab.search import Searcher, create
 from trimtab.search.configspace import from_configspace, to_configspace
 from trimtab.search.optuna import OptunaSearcher
@@ -52,6 +53,21 @@ def test_unknown_sampler_is_named() -> None:
     with pytest.raises(UsageError, match="sampler='NoSuchSampler' is none of Optuna's") as caught:
         create("optuna", problem(grid(), sampler="NoSuchSampler"))
     assert "TPESampler" in str(caught.value.hint)
+
+
+@needs_optuna
+def test_a_sampler_that_cannot_be_made_leaves_the_users_verbosity() -> None:
+    require("optuna")
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.DEBUG)
+    try:
+        with pytest.raises(UsageError):
+            create("optuna", problem(grid(), sampler="NoSuchSampler"))
+        assert optuna.logging.get_verbosity() == optuna.logging.DEBUG
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 @needs_optuna
@@ -239,6 +255,31 @@ def test_sampler_maximises_and_learns_from_failures() -> None:
 
 
 @needs_optuna
+@needs_optuna
+def test_a_pruned_trial_is_no_failure() -> None:
+    """A median pruner prunes half of the trials: that half of the space fails would be a wrong lesson."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    sampler = TrimtabSampler("random", seed=1)
+    study = optuna.create_study(sampler=sampler)
+    kind = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    for x, reported, state in ((0.1, 7.0, "PRUNED"), (0.2, None, "PRUNED"), (0.3, None, "FAIL")):
+        values = {} if reported is None else {1: reported}
+        state = optuna.trial.TrialState[state]
+        study.add_trial(
+            optuna.trial.create_trial(params={"x": x}, distributions=kind, intermediate_values=values, state=state)
+        )
+    told = [sampler._trial(done, kind, 1.0) for done in study.trials]
+    assert [(each.status, each.loss) for each in told] == [
+        (Status.STOPPED_EARLY, 7.0),
+        (Status.INFRASTRUCTURE, None),
+        (Status.CRASHED, None),
+    ]
+
+
 def test_sampler_refuses_several_objectives() -> None:
     require("optuna")
     import optuna

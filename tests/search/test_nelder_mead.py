@@ -50,6 +50,21 @@ def test_reflects_expands_and_contracts_by_the_coefficients() -> None:
     assert searcher.ask()[0]["a"] == 50 - 2 * (worse - 50)
 
 
+def test_an_outside_contraction_is_a_part_of_the_reflection() -> None:
+    """A reflection twice as far, which is better than the worst vertex only, is taken back by half."""
+    options = {"probes": 1, "radius": 0.1, "reflect": 2.0, "expand": 4.0, "contract": 0.5}
+    searcher = NelderMeadSearcher(problem(grid(1), **options))
+    start = searcher.ask()[0]
+    searcher.tell(trial(Config({"a": 50}), 0, -1000.0))
+    searcher.tell(trial(start, 1, 100.0))
+    worst = int(searcher.ask()[0]["a"])
+    searcher.tell(trial(Config({"a": worst}), 2, -900.0))
+    reflected = searcher.ask()[0]
+    assert reflected["a"] == 50 - 2 * (worst - 50)
+    searcher.tell(trial(reflected, 3, -950.0))
+    assert searcher.ask()[0]["a"] == 50 - (worst - 50)
+
+
 def test_infeasible_points_are_never_asked_but_steer_the_simplex() -> None:
     space = grid(2, 100, "a + b <= 80")
     searcher = NelderMeadSearcher(problem(space, probes=4))

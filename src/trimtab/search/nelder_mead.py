@@ -49,7 +49,8 @@ class NelderMeadSearcher(SimplexSearcher):
             simplex[-1] = reflected
             return
         outside = self._is_better(reflected, simplex, than=simplex[-1])
-        contracted = self._at(centre, worst, self.options["contract"] * (-1.0 if outside else 1.0))
+        # Outside it lies between the centre and the reflected point, inside between the centre and the worst one.
+        contracted = self._at(centre, worst, self.options["contract"] * (-self.options["reflect"] if outside else 1.0))
         yield self._askable([contracted])
         if self._is_better(contracted, simplex, than=reflected if outside else simplex[-1]):
             simplex[-1] = contracted

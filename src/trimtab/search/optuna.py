@@ -55,8 +55,10 @@ class OptunaSearcher(AdapterSearcher):
         self._distributions = {name: _distribution(p) for name, p in self.parameter_space.parameters.items()}
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._study = optuna.create_study(sampler=self._make_sampler(optuna.samplers))
-        optuna.logging.set_verbosity(verbosity)
+        try:
+            self._study = optuna.create_study(sampler=self._make_sampler(optuna.samplers))
+        finally:
+            optuna.logging.set_verbosity(verbosity)
 
     def _make_sampler(self, samplers: Any) -> Any:
         name, given = self.options["sampler"], dict(self.options["sampler_options"])

@@ -3,8 +3,8 @@
     study = optuna.create_study(sampler=TrimtabSampler("auto", seed=1))
 
 Values of the study's objective are losses as they are; a study that maximises is turned round. Failed trials teach where
-failures lie. Parameters that the objective does not suggest in every trial are drawn at random, as Optuna's own
-relational samplers do.
+failures lie; a pruned one has the last value that it reported, and one that reported none teaches nothing. Parameters that
+the objective does not suggest in every trial are drawn at random, as Optuna's own relational samplers do.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ from trimtab.space import Config, Knob, KnobKind, Space, Value
 __all__ = ["TrimtabSampler"]
 
 _CONTEXT = Context(workload="optuna", clients=1)
+_STATUS = {
+    TrialState.COMPLETE: (Status.OK, Status.CRASHED),
+    TrialState.PRUNED: (Status.STOPPED_EARLY, Status.INFRASTRUCTURE),
+    TrialState.FAIL: (Status.CRASHED, Status.CRASHED),
+}
+"""With a value, and without one."""
 
 
 class TrimtabSampler(BaseSampler):
@@ -118,12 +124,20 @@ class TrimtabSampler(BaseSampler):
 
     def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
         config = Config({name: _inside(kind, done.params[name]) for name, kind in search_space.items()})
-        value = done.value if done.state is TrialState.COMPLETE else None
-        is_ok = value is not None and math.isfinite(value)
+        value = done.value if done.state is TrialState.COMPLETE else _last_report(done)
+        loss = sign * value if value is not None and math.isfinite(value) else None
+        status, without = _STATUS[done.state]
+        status = status if loss is not None else without
         return Trial(
-            number=done.number, role=Role.SEARCH, config=config, context=_CONTEXT,
-            status=Status.OK if is_ok else Status.CRASHED, loss=sign * value if is_ok and value is not None else None,
+            number=done.number, role=Role.SEARCH, config=config, context=_CONTEXT, status=status, loss=loss
         )  # fmt: skip
+
+
+def _last_report(done: FrozenTrial) -> float | None:
+    """What a pruned trial has reported last."""
+    if done.state is not TrialState.PRUNED or done.last_step is None:
+        return None
+    return done.intermediate_values[done.last_step]
 
 
 def _knob(name: str, kind: BaseDistribution) -> Knob:
