@@ -49,6 +49,20 @@ def test_a_session_from_beginning_to_proof(api: Api) -> None:
     assert api.get(f"/api/v1/studies/{study}/compare?with={study}").json() == {"knobs": [], "n_same": 2}
 
 
+def test_values_have_their_units(api: Api) -> None:
+    """For people; programs have them as they are."""
+    knob = {"name": "buffers", "kind": "integer", "low": 16, "high": 1 << 20, "default": 16384, "unit": "8kB"}
+    for name, default in (("s", 16384), ("t", 32768)):
+        body = {**BEGIN, "name": name, "knobs": [{**knob, "default": default}]}
+        assert api.post("/api/v1/sessions", body).status_code == 201
+    one, two = (row["study_id"] for row in api.get("/api/v1/sessions").json()["sessions"])
+    shown = api.get(f"/api/v1/studies/{one}").json()
+    assert (shown["baseline"], shown["texts"]["baseline"]) == ({"buffers": 16384}, {"buffers": "128MB"})
+    assert shown["texts"]["best"] == {"buffers": "128MB"}
+    (row,) = api.get(f"/api/v1/studies/{one}/compare?with={two}").json()["knobs"]
+    assert row == {"knob": "buffers", "a": 16384, "b": 32768, "texts": ["128MB", "256MB"]}
+
+
 def test_controls(api: Api) -> None:
     api.post("/api/v1/sessions", {**BEGIN, "budget": "1000 trials"})
     client = api.join()

@@ -264,6 +264,9 @@ def test_the_dashboard_in_a_browser(tmp_path: Path, serving: Serving) -> None:
             page.wait("document.querySelector('table a')?.innerText == 'blocks'")
             assert page.value("location.hash") == ""
             assert page.value("document.querySelectorAll('tbody tr').length") == 1
+            shown = page.value("document.body.innerText")  # once it is read that there are none, and not before
+            assert "1 session, the newest first" in shown
+            assert "None yet. `trimtab tune` makes them." in shown
             page.value("document.querySelector('table a').click()")
             page.wait("document.querySelector('#chart-progress svg')")
             assert "12 trials" in page.value("document.body.innerText")

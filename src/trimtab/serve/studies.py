@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,6 +18,7 @@ from trimtab.report.explain import with_plots
 from trimtab.report.explain_charts import explanation_figures
 from trimtab.report.html import report_figures
 from trimtab.report.svg import figure_svg
+from trimtab.report.values import ValueTexts
 from trimtab.serve.api import Operation
 from trimtab.serve.bodies import EmptyBody, SectionBody, StartBody
 from trimtab.serve.hub import Hub
@@ -68,9 +69,11 @@ async def _show(hub: Hub, request: Request, body: None) -> Any:
     def shown(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:
         summary = summarise(record, trials)
         told = {name: value for name, value in strict(summary).items() if name not in ("rows", "failures")}
+        best = _best_of(record, trials)
         return {
             "id": record.id, "name": record.name, "status": record.status, "created_at": record.created_at,
-            "n_trials": len(trials), "baseline": dict(record.baseline), "best": _best_of(record, trials), "summary": told,
+            "n_trials": len(trials), "baseline": dict(record.baseline), "best": best, "summary": told,
+            "texts": {"baseline": _texts(record, record.baseline), "best": _texts(record, best)},
             "failures": [
                 {"status": str(f.status), "reason": f.reason, "numbers": list(f.numbers), "log": list(f.log)}
                 for f in summary.failures[:_MOST_FAILURES]
@@ -121,15 +124,30 @@ async def _compare(hub: Hub, request: Request, body: None) -> Any:
         other = str(request.query_params.get("with", ""))
         if not other.isdecimal() or len(other) > 9:
             raise UnknownError(f"there is no study id={other[:40]!r}", hint="give ?with=ID")
-        configs = [hub.kept.made(study_id, "best", _best_of) for study_id in (_study_id(request), int(other))]
-        names = sorted(set(configs[0]) | set(configs[1]))
-        rows = [{"knob": n, "a": configs[0].get(n), "b": configs[1].get(n)} for n in names]
+        (a, a_texts), (b, b_texts) = (
+            hub.kept.made(study_id, "best", _best_with_texts) for study_id in (_study_id(request), int(other))
+        )
+        rows = [
+            {"knob": n, "a": a.get(n), "b": b.get(n), "texts": [a_texts.get(n, ""), b_texts.get(n, "")]}
+            for n in sorted(a.keys() | b.keys())
+        ]
         return {
             "knobs": strict([row for row in rows if row["a"] != row["b"]]),
             "n_same": sum(r["a"] == r["b"] for r in rows),
         }
 
     return await run_in_threadpool(compared)
+
+
+def _texts(record: StudyRecord, config: Mapping[str, Any]) -> dict[str, str]:
+    """The values as people read them: 128MB, and not 16384 pages."""
+    texts = ValueTexts(record)
+    return {name: texts.of(name, value) for name, value in config.items()}
+
+
+def _best_with_texts(record: StudyRecord, trials: Sequence[Trial]) -> tuple[dict[str, Any], dict[str, str]]:
+    best = _best_of(record, trials)
+    return best, _texts(record, best)
 
 
 def _best_of(record: StudyRecord, trials: Sequence[Trial]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
-const state = { sessions: [], studies: [], token: "", shown: null, drawn: "" };
+const state = { isRead: false, sessions: [], studies: [], token: "", shown: null, drawn: "" };
 const TITLES = {
   progress: "Progress", drift: "Drift of the baseline", pairs: "Pairs of the proof", latency: "Latency", worth: "Worth of each line",
   by_knobs: "Gain by number of settings", importance: "Importance of the knobs",
@@ -118,17 +118,22 @@ function sessionRow(row) {
   ];
 }
 
+// Before the first look at the history nobody knows whether it is empty.
+function noneYet(how) {
+  return make("p", { class: "soft" }, state.isRead ? `None yet. ${how}` : "Reading the history …");
+}
+
 function showList() {
   const sessions = [...state.sessions].reverse();
   const studies = [...state.studies].reverse();
   main.replaceChildren(
     make("h2", {}, "Sessions"),
-    sessions.length ? table("list", `${sessions.length} sessions, the newest first`, ["name", "state", "#trials", "#best", "#clients", "#measuring", "budget", "left"], sessions.slice(0, 500).map(sessionRow))
-      : make("p", { class: "soft" }, "None yet. A program begins one with a client, or `trimtab exec --server`."),
+    sessions.length ? table("list", `${sessions.length} ${sessions.length === 1 ? "session" : "sessions"}, the newest first`, ["name", "state", "#trials", "#best", "#clients", "#measuring", "budget", "left"], sessions.slice(0, 500).map(sessionRow))
+      : noneYet("A program begins one with a client, or `trimtab exec --server`."),
     make("h2", {}, "Studies"),
     studies.length ? table("list", `${studies.length} ${studies.length === 1 ? "study" : "studies"} of the history, the newest first`, ["name", "status", "#trials", "target", "workload", "objective"],
       studies.slice(0, 500).map((row) => [make("a", { href: `#/study/${row.id}` }, row.name), badge(row.status), row.n_trials, row.target, row.workload, row.objective]))
-      : make("p", { class: "soft" }, "None yet. `trimtab tune` makes them."),
+      : noneYet("`trimtab tune` makes them."),
     make("div", { id: "files" }),
   );
   showFiles();
@@ -263,7 +268,7 @@ async function showStudy(id) {
     make("section", {}, make("h3", {}, "Plots"), make("div", { id: "charts", class: "charts" }), make("div", { class: "buttons" },
       make("button", { onclick: () => draw(id, true) }, "Show which knobs matter"), make("a", { href: "#", id: "report" }, "Open the whole report"))),
     make("section", {}, make("h3", {}, "Best config against the baseline"), names.length
-      ? table("", `${names.length} of ${Object.keys(found.baseline).length} knobs differ`, ["knob", "#baseline", "#best"], names.map((name) => [name, found.baseline[name], found.best[name]]))
+      ? table("", `${names.length} of ${Object.keys(found.baseline).length} knobs differ`, ["knob", "#baseline", "#best"], names.map((name) => [name, found.texts.baseline[name], found.texts.best[name]]))
       : make("p", { class: "soft" }, "Nothing better than the baseline yet.")),
     make("section", {}, make("form", {}, make("label", { for: "other" }, "Compare with"), chooser), make("div", { id: "compared", role: "status" })),
     memoryTable(s.memory), clientTable(session.clients),
@@ -300,7 +305,7 @@ async function compare(id, other) {
   if (!other) return place.replaceChildren();
   const found = await api(`/studies/${id}/compare?with=${other}`).catch((error) => ({ knobs: [], error }));
   place.replaceChildren(found.error ? make("p", { class: "bad" }, found.error.message)
-    : table("", `${found.knobs.length} knobs differ, ${found.n_same} agree`, ["knob", "#this", "#other"], found.knobs.map((each) => [each.knob, each.a, each.b])));
+    : table("", `${found.knobs.length} knobs differ, ${found.n_same} agree`, ["knob", "#this", "#other"], found.knobs.map((each) => [each.knob, ...each.texts])));
   return undefined;
 }
 
@@ -360,7 +365,7 @@ async function watch() {
         for (const part of parts) {
           const data = part.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
           if (data) {
-            Object.assign(state, JSON.parse(data));
+            Object.assign(state, JSON.parse(data), { isRead: true });
             refresh();
           }
         }
