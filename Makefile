@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 DEV    := $(VENV)/.installed-dev
 RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crates -path '*/src/*' -name '*.rs' 2>/dev/null))
 
-.PHONY: asserting demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-kanellis bench-restart bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-sections bench-cgptuner bench-live
+.PHONY: asserting demo demo-stack check check-stages code compiled rust test test-stages test-full test-quick test-unit test-service test-long test-rust mutants servers needs lint lint-python format docs wheel test-wheel clean bench-search bench-importance bench-history bench-sampling bench-serve bench-fernando bench-kanellis bench-restart bench-zhou2013 bench-karcher bench-engine-overhead bench-engine-instructions bench-sections bench-steady bench-cgptuner bench-live
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
@@ -227,6 +227,10 @@ bench-engine-instructions: $(STAMP)
 # What a tuning section of the C library costs a program; a minute.
 bench-sections: $(STAMP)
 	$(BIN)/python benchmarks/sections/run.py $(BENCH)
+
+# How steady the machine is for arithmetic, memory and messages between processes; eight minutes, alone on the machine.
+bench-steady: $(STAMP)
+	$(BIN)/python benchmarks/steady/run.py $(BENCH)
 
 # Six contexts that take turns, on WiredTiger and PostgreSQL: ten hours or more, alone on the machine; it goes on where it was stopped.
 # BENCH="--quick" shows in minutes that it works.

@@ -25,6 +25,7 @@ import stamp
 from contenders import OURS, PEERS, missing, register
 from rich.console import Console
 from table import tables
+from turns import FINISHED
 
 from trimtab.errors import TrimtabError
 from trimtab.history import StudyRecord
@@ -159,6 +160,9 @@ def main() -> None:
             except TrimtabError as error:
                 print(f"{task} {contender} {seed}: {error.message}; the run is left out", file=sys.stderr)
                 continue
+            if record.status not in FINISHED:
+                print(f"{task} {contender} {seed}: stopped, status={record.status!r}; not kept", file=sys.stderr)
+                break
             row = row_of((task, contender, seed, budget), file.budget.seconds or 0.0, record, trials)
         store.add({**row, "made": making.stamp()})
     if store.rows:

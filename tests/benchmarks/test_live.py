@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,26 @@ def test_what_was_run_is_not_run_again(tmp_path: Path, live: Any) -> None:
     store.add(run_of("auto", 1, 2.0))
     assert [each["gain"]["estimate"] for each in live.Store(path).rows] == [2.0]
     assert json.loads(path.read_text(encoding="utf-8"))["made"] == {"all": MADE}
+
+
+def test_a_run_that_is_stopped_is_not_kept_and_ends_the_benchmark(
+    tmp_path: Path, fake: FakeStudy, live: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, trials = fake.tune()
+    begun: list[Path] = []
+
+    def tune(_file: Any, state: Path, _progress: Any) -> tuple[Any, Any]:
+        begun.append(state)
+        return replace(record, status="interrupted"), trials
+
+    results = tmp_path / "results.json"
+    monkeypatch.setattr(live, "tune", tune)
+    monkeypatch.setattr(live, "register", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--task", "demo", "--contender", "random", "--results", str(results)])
+    live.main()
+    assert len(begun) == 1
+    assert not results.exists()
+    assert "demo random 1: stopped, status='interrupted'; not kept" in capsys.readouterr().err
 
 
 def test_the_table_compares_the_seeds_that_all_searchers_have_and_shows_every_run(table: Any) -> None:

@@ -28,6 +28,7 @@ PAGES: dict[str, dict[str, tuple[str, ...]]] = {
                                             "wiredtiger", "mongodb")},
     "restart": {"measurements/restarts.md": ("cassandra", "tomcat")},
     "sections": {"measurements/speed.md": ("calls",)},
+    "steady": {"measurements/three-tiers.md": ("all",)},
     "search": {"measurements/search.md": ("replay", "surfaces (auto)", "surfaces (others)", "rugged", "context", "ask")},
     "zhou2013": {"measurements/zhou2013.md": ("4q6-4q9-4q13 all",)},
 }  # fmt: skip
