@@ -39,10 +39,10 @@ def _source(spec: dict[str, Any], dialect: str, users: int) -> Any:
     return Ycsb(dialect=dialect, **spec["ycsb"]) if "ycsb" in spec else YcsbRows(dialect=dialect, **spec["rows"])
 
 
-def _column(log: RunLog, what: str) -> list[tuple[int, int]]:
+def _column(log: RunLog, what: str) -> list[tuple[float, int]]:
     """(value in microseconds, count) of a whole run, ascending."""
     columns = log.buckets(what)
-    values, counts = array("q", columns.value_us), array("q", columns.count)
+    values, counts = array("d", columns.value_us), array("q", columns.count)
     return sorted(zip(values, counts, strict=True))
 
 
@@ -53,7 +53,7 @@ def _summary(log: RunLog, what: str) -> dict[str, int]:
     if not n:
         return dict.fromkeys(("n", "long", "mean", *_SHARES), 0)
     upto = list(accumulate(count for _, count in buckets))
-    found = {name: buckets[bisect_left(upto, share * n)][0] for name, share in _SHARES.items()}
+    found = {name: round(buckets[bisect_left(upto, share * n)][0]) for name, share in _SHARES.items()}
     mean = round(sum(value * count for value, count in buckets) / n)
     return {"n": n, "long": sum(count for value, count in buckets if value > _LONG_US), "mean": mean, **found}
 

@@ -599,7 +599,8 @@ class Rows:
 
 @final
 class Buckets:
-    """Histograms as little-endian columns: int32, int32, int64, int64; `value_us` is a bucket's highest value."""
+    """Histograms as little-endian columns: int32, int32, float64, int64; `value_us` stands for the values of a bucket: the middle
+    one below half a millisecond, else the highest."""
 
     @property
     def second(self) -> bytes: ...

@@ -38,6 +38,19 @@ _PAIR = (
     rf"(?i)(?P<key>\b\w*(?:{_WORDS})(?:\s*=\s*|[\"']\s*:\s*)|(?<!\S)--[\w-]*(?:{_WORDS})[ \t]+(?!-))"
     r"(?P<value>\*{3}(?!\w)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+(?:[,'\"]+[^\s&,;'\"]+)*)"
 )
+# A short option is a password only behind the program that takes it for one: `psql -p5432` and `cp -pr` are none.
+_OPTIONS = (
+    r"(?i)(?P<key>\b(?:{program})\b[^\n;|&]{{0,500}}?[\s'\"`]{option})"
+    r"(?P<value>\*{{3}}(?!\w)|'[^']*'|\"[^\"]*\"|[^\s'\"]+)"
+)
+_CLIENTS = {
+    "-p": (r"(?:mysql|mariadb)(?:-?(?:admin|check|dump|import|show|slap|binlog|backup|upgrade))?", "-p"),
+    "sshpass": ("sshpass", r"-p\s*"),
+    "mongo": (r"mongo(?:sh|dump|restore|export|import|stat|top)?", r"-p[\s'\",]+"),
+    "-cli": (r"(?:redis|valkey)-cli", r"(?:-a|--pass)[\s'\",]+"),
+    "curl": ("curl", r"(?:-u|--user)[\s'\",]*[^\s:'\"]*:"),
+}
+"""Word without which there is nothing to look for -> the programs, and the option up to its password."""
 _SECRET_KEY = rf"(?i){_WORDS}|token"
 
 _secrets: set[str] = set()
@@ -68,6 +81,9 @@ def redact(text: str) -> str:
             text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", MASK, text)
     if "://" in text:
         text = re.sub(_URL, rf"\g<head>:{MASK}@", text)
+    for word, (program, option) in _CLIENTS.items():
+        if word in text:
+            text = re.sub(_OPTIONS.format(program=program, option=option), rf"\g<key>{MASK}", text)
     return re.sub(_PAIR, rf"\g<key>{MASK}", text)
 
 

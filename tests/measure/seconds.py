@@ -60,7 +60,9 @@ def simulated(rng: np.random.Generator, *, k: int, per_s: float, phi: float = 0.
         np.int64
     )
     keys, count = np.unique(second * 10_000_000 + value, return_counts=True)
-    buckets = Buckets(keys // 10_000_000, np.zeros(len(keys), dtype=np.int64), keys % 10_000_000, count)
+    buckets = Buckets(
+        keys // 10_000_000, np.zeros(len(keys), dtype=np.int64), (keys % 10_000_000).astype(np.float64), count
+    )
     return seconds_log(
         k,
         credited=counts.astype(np.float64),

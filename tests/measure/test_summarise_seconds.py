@@ -121,6 +121,34 @@ def covered(intervals: list[Interval], true: float) -> float:
     return float(np.mean([interval.low <= true <= interval.high for interval in intervals]))
 
 
+def long_operations(rng: np.random.Generator, *, users: int, mean_s: float, k: int) -> SecondLog:
+    """A closed loop of operations that take Gamma(4) of mean `mean_s`, stopped after `k` seconds."""
+    credited, ended, unfinished = np.zeros(k), list[Operation](), list[Operation]()
+    for _ in range(users):
+        start = -float(rng.uniform(0.0, mean_s))
+        while start < k:
+            took = float(rng.gamma(4.0, mean_s / 4.0))
+            end = start + took
+            if 0 < end < k:
+                seconds = np.arange(k)
+                credited += np.clip(np.minimum(seconds + 1, end) - np.maximum(seconds, start), 0.0, None) / took
+                ended.append((int(end), 0, round(took * 1e6)))
+            elif end >= k:
+                unfinished.append((k - 1, 0, round((k - start) * 1e6)))
+            start = end
+    return seconds_log(k, ended, credited=credited, unfinished=buckets_of(unfinished), users=users)
+
+
+def test_intervals_cover_operations_that_take_longer_than_seconds() -> None:
+    """Few of them make a flat series: a second holds a part of each."""
+    rng = np.random.default_rng(7)
+    users, mean_s, n = 4, 10.0, 200
+    found = [summarise(long_operations(rng, users=users, mean_s=mean_s, k=50), (20.0, 50.0)) for _ in range(n)]
+    n_covered = sum(m.throughput.low <= users / mean_s <= m.throughput.high for m in found)
+    assert n_covered >= 0.9 * n
+    assert all(m.by_label["op0"].throughput == m.throughput for m in found)
+
+
 def test_timed_out_operations_are_censored_and_the_longest_of_the_failed() -> None:
     failed = [(s, 0, 100) for s in range(K)] + [(s, 1, 5_000_000) for s in range(K)]
     m = summarise(seconds_log(K, EVEN, failed=failed, n_labels=2, timed_out=[1] * K), (0.0, 10.0))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,14 +16,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.native.conftest import Server, client
-from trimtab._native import Frame, Load, Model, Operation, Postgres, RunLog, Stream, Streams, Ycsb
+from trimtab._native import Frame, Http, Load, Model, Operation, Page, Pages, Postgres, RunLog, Stream, Streams, Ycsb
 
 NAMES = ("response", "service", "error", "queue", "lateness", "attempts")
 
 
 def buckets(log: RunLog, what: str) -> dict[str, NDArray[Any]]:
     columns = log.buckets(what)
-    dtypes = {"second": "<i4", "label": "<i4", "value_us": "<i8", "count": "<i8"}
+    dtypes = {"second": "<i4", "label": "<i4", "value_us": "<f8", "count": "<i8"}
     return {name: np.frombuffer(getattr(columns, name), dtype) for name, dtype in dtypes.items()}
 
 
@@ -90,7 +92,7 @@ def test_percentiles_of_a_frame_are_those_of_its_histogram(server: Server) -> No
     load = server.load([client("SELECT 1")], duration_s=1.2)
     frame = frames_of(load)[0]
     found = buckets(load.stop(), "response")
-    values = np.repeat(found["value_us"], found["count"] * (found["second"] == 0))
+    values = np.repeat(np.floor(found["value_us"] + 0.5), found["count"] * (found["second"] == 0))
     expected = np.percentile(values, [50, 95, 99], method="inverted_cdf").tolist()
     assert [frame.response_p50_us, frame.response_p95_us, frame.response_p99_us] == expected
     assert frame.client_cpu_s > 0
@@ -257,3 +259,29 @@ def test_a_statement_that_the_server_cannot_prepare_is_told(server: Server) -> N
         Load(driver=server.driver(), source=source, users=2, duration_s=1.0, operation_timeout_s=1.0)
     with pytest.raises(ConnectionError, match='^user 0 could not connect: 3D000 database "nowhere" does not exist$'):
         Load(driver=server.driver(database="nowhere"), source=source, users=2, duration_s=1.0, operation_timeout_s=1.0)
+
+
+def test_other_threads_run_while_a_load_that_is_dropped_ends() -> None:
+    """A page that never comes is waited for a moment before it is given up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        driver = Http(host="127.0.0.1", port=listener.getsockname()[1])
+        load: Load | None = Load(
+            driver=driver, source=Pages([Page("p", "/")]), users=1, duration_s=60.0, operation_timeout_s=60.0
+        )
+        n_turns, is_over = 0, threading.Event()
+
+        def turn() -> None:
+            nonlocal n_turns
+            while not is_over.wait(0.001):
+                n_turns += 1
+
+        other = threading.Thread(target=turn)
+        other.start()
+        assert load is not None
+        load.frame(0.2)
+        before = n_turns
+        load = None
+        after = n_turns
+        is_over.set()
+        other.join()
+    assert after - before > 3

@@ -87,6 +87,7 @@ class Redis:
             "log_file": str(self.folder / "redis.log"),
             "restart_timeout_s": 10,
             "memory": "256MB",
+            "unlock": ["data_loss"],
             **more,
         }
 

@@ -6,19 +6,22 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.errors import LoadError
 from trimtab.history import open_history_at
 from trimtab.records import Endpoint, Trial
 from trimtab.study import bench, load_study_file
 from trimtab.study.design import run_design
-from trimtab.testing.fake_workload import FakeWorkload
-from trimtab.trial import Interrupted
+from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
+from trimtab.trial import Interrupted, Journal
+from trimtab.trial.copies import copies_of
 from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import Preparation
 
@@ -92,6 +95,52 @@ def test_the_runs_of_a_design_can_be_stopped_while_their_data_is_prepared(fake: 
 
     _stopped(fake, lambda: os.kill(os.getpid(), signal.SIGTERM), rank)
     assert _status(fake) == ["interrupted"]
+
+
+@dataclass(slots=True)
+class _TriesOut(FakeRatedWorkload):
+    """Its preparation makes a copy of the data; `look` is called while that is there."""
+
+    copies: ClassVar[tuple[str, ...]] = ("shop_run",)
+    look: Callable[[], object] = print
+
+    def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
+        self.look()
+        return Preparation(0.0, 0, False)
+
+
+@pytest.mark.parametrize(
+    "end", [None, LoadError("404 for GET /shop"), KeyboardInterrupt()], ids=["done", "failed", "stopped"]
+)
+@pytest.mark.parametrize("is_bench", [False, True])
+def test_copies_that_a_preparation_tries_out_are_in_the_journal_and_go_with_it(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, is_bench: bool, end: BaseException | None
+) -> None:
+    state, seen, dropped = fake.path / "state", list[object](), list[str]()
+
+    def look() -> None:
+        seen.extend((entry.purpose, copies_of(entry, "db")) for entry in Journal(state).open_entries())
+        if end is not None:
+            raise end
+
+    def drop(endpoint: Endpoint, name: str) -> bool:
+        dropped.append(name)
+        return True
+
+    monkeypatch.setattr("trimtab.workload.database.drop_clone", drop)
+    fake.workload = _TriesOut(fake.target.speed, look=look)
+    fake.text = fake.text.replace("12 trials", "4 trials")
+    (fake.path / "study.toml").write_text(fake.text)
+    file = load_study_file(fake.path / "study.toml")
+    expected = nullcontext() if end is None else pytest.raises((LoadError, Interrupted, KeyboardInterrupt))
+    with expected:
+        if is_bench:
+            bench(file, state, settings={}, n_runs=1, listener=fake.listener, say=fake.listener.phase)
+        else:
+            fake.tune()
+    assert seen == [("prepare", ("shop_run",))]
+    assert dropped == ["shop_run"]
+    assert Journal(state).open_entries() == []
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from trimtab.errors import UsageError
 from trimtab.space import Config, amount
 from trimtab.systems import KnobState, kinds
 from trimtab.systems.catalog_file import catalog_faults
+from trimtab.systems.file_knobs import unknown_value
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.plays import fitting_plays
 
@@ -101,11 +102,21 @@ def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets
         ("mongodb", "ttl_sleep", "semantics"),  # clients find documents that have expired
         ("wiredtiger", "log_remove", "data_loss"),  # a log that is kept fills the disk
         ("redis", "maxclients", "semantics"),  # turns users away
+        ("redis", "maxmemory", "data_loss"),  # evicts keys, or refuses writes, once it is full
     ],
 )
 def test_what_a_short_load_does_not_show_is_locked(kind: str, knob: str, safety: str, tmp_path: Path) -> None:
     catalog = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path).catalog
     assert catalog.knob[knob].safety == safety
+
+
+def test_a_pool_without_a_limit_is_never_tried(tmp_path: Path) -> None:
+    """-1 would lie below every limit of the database's connections; a pool that has it keeps it."""
+    target = plugins.load("targets", "tomcat").from_settings("x", {}, state_dir=tmp_path)
+    knob = target._example_knob("maxTotal")
+    assert -1 not in knob.special
+    assert knob.low > 0
+    assert "-1, is not one that the catalogue knows" in unknown_value(target.catalog.knob["maxTotal"], knob, -1)
 
 
 @pytest.mark.parametrize(("knob", "seconds"), [("dirty_expire_centisecs", 30), ("dirty_writeback_centisecs", 5)])

@@ -135,7 +135,8 @@ def test_units_contexts_and_limits_are_the_servers(target: PostgresTarget) -> No
         knob = state.knob
         assert state.is_curated
         assert knob.unit == overlay.unit, name
-        assert knob.restart.value == overlay.restart_in(major), name
+        is_late = overlay.restart == "restart" or major <= overlay.restart_until
+        assert knob.restart is (RestartClass.RESTART if is_late else RestartClass.RELOAD), name
         assert (overlay.low is not None) == knob.is_numeric, name
         if knob.is_numeric:
             assert knob.low is not None

@@ -64,12 +64,13 @@ def test_a_stall_is_in_the_response_of_an_open_loop_and_not_in_the_service(mine:
     assert stalled >= 0.5 * STALL_S * RATE / 2
     assert log.response.value_us.max() >= 0.9 * STALL_S * 1e6
     assert _percentile(log.response, 0.99) >= 0.5 * STALL_S * 1e6
-    # The server itself was asked by no more than its users when it stopped: all others were served as usual.
-    assert _stalled(log.service) <= 2 * users
+    # The server itself was asked by no more than its users when it stopped: all others were served as usual, but for the few
+    # that a busy machine holds up.
+    assert _stalled(log.service) <= stalled / 5
     assert _percentile(log.service, 0.5) <= _percentile(log.response, 0.99) / 10
-    # They waited for a free user, and the generator was not late for it.
+    # They waited for a free user, and the generator was not late for it: one that stops, too, is late by nearly the stall.
     assert log.queue.value_us.max() >= 0.5 * STALL_S * 1e6
-    assert _percentile(log.lateness, 0.99) < 0.2 * STALL_S * 1e6
+    assert _percentile(log.lateness, 0.99) < 0.5 * STALL_S * 1e6
 
 
 def _stalled(buckets: Buckets) -> int:
@@ -78,10 +79,11 @@ def _stalled(buckets: Buckets) -> int:
 
 
 def test_a_closed_loop_hides_it(mine: Running) -> None:
-    """Why latencies of a closed loop cannot be compared: the stall is in one operation a user."""
+    """Why latencies of a closed loop cannot be compared: the stall is in one operation a user, and not in a sixth of all."""
     users = 2
     log = _stalled_run(mine, {"users": users, "think": "2ms"})
-    assert 1 <= _stalled(log.response) <= 2 * users
+    assert 1 <= _stalled(log.response) <= 4 * users
+    assert log.response.count.sum() > 100 * users
     assert log.response.value_us.max() >= 0.8 * STALL_S * 1e6
 
 

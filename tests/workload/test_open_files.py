@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -56,3 +58,41 @@ def test_streams_of_sql_have_the_files_that_they_need(as_found: tuple[int, int])
     with pytest.raises(LoadError, match="the load cannot connect"):
         start_sql_load(nowhere, streams, duration_s=1.0, operation_timeout_s=1.0)
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (656, hard)
+
+
+_ALONE = """
+import os, resource, socket
+import trimtab._native
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload import engine_run
+
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+plan = engine_run.LoadPlan(
+    protocol="http", access={"host": "127.0.0.1", "port": port, "headers": []},
+    source={"kind": "pages", "pages": [{"label": "p", "path": "/", "headers": []}]},
+    model={"kind": "closed"}, users=1, duration_s=1.0, operation_timeout_s=1.0,
+)
+endpoint = Endpoint(protocol="http", host="127.0.0.1", port=port, user="", database="")
+engine_run.allow_files = lambda *args, **options: None  # others take files after it has looked
+used, hard = len(os.listdir("/proc/self/fd")), resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+for n_free in range(20):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + n_free, hard))
+    try:
+        engine_run.start_load(plan, endpoint=endpoint).stop()
+        break
+    except LoadError as error:
+        print(error)
+"""
+
+
+def test_a_thread_without_file_descriptors_is_told() -> None:
+    """It needs some of its own, and then one for each connection."""
+    ran = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    told = ran.stdout.splitlines()
+    assert told[0].startswith("the load cannot start: no worker thread: Too many open files")
+    assert "user 0 could not connect: " in told[-2]
+    assert all("Too many open files" in line for line in told[::2])
+    assert set(told[1::2]) == {"hint: raise the limit (ulimit -n, or LimitNOFILE of the service), or take fewer users"}

@@ -272,7 +272,7 @@ def test_interactions_are_judged_by_their_limits() -> None:
     assert {state.name: state.limit_s for state in shop.states}["SearchResults"] == 10.0
     labels = tuple(state.name for state in shop.states)
     # Home: nine of 1 s and one of 4 s; NewProducts: nine of 1 s and two of 6 s.
-    seconds, values = np.array([0, 0, 0, 0, 9]), np.array([1_000_000, 4_000_000, 1_000_000, 6_000_000, 9_000_000])
+    seconds, values = np.array([0, 0, 0, 0, 9]), np.array([1e6, 4e6, 1e6, 6e6, 9e6])
     response = Buckets(seconds, np.array([0, 0, 1, 1, 0]), values, np.array([9, 1, 9, 2, 5]))
     none, zero = np.zeros(2), np.zeros(2, dtype=np.int64)
     log = SecondLog(

@@ -146,7 +146,7 @@ fn measure(model: Model, n_users: u32, duration: Duration, turns: u32) -> Result
     );
     if is_open {
         let mut lateness = log.buckets(What::Lateness);
-        lateness.sort_by_key(|bucket| bucket.value);
+        lateness.sort_by(|a, b| a.value.total_cmp(&b.value));
         let n: u64 = lateness.iter().map(|bucket| bucket.count).sum();
         let mut n_below = 0;
         for (name, share) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)] {
@@ -155,7 +155,7 @@ fn measure(model: Model, n_users: u32, duration: Duration, turns: u32) -> Result
                 n_below += bucket.count;
                 lateness.remove(0);
             }
-            print!("lateness {name} {} us  ", lateness.first().map_or(0, |bucket| bucket.value));
+            print!("lateness {name} {:.3} us  ", lateness.first().map_or(0.0, |bucket| bucket.value));
         }
         println!();
     }

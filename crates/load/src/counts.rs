@@ -1,7 +1,8 @@
 //! Counters of an HDR histogram that are emptied every second: memory only for the ranges that occur, and emptying
 //! costs what was touched.
 //!
-//! The buckets are those of [`crate::histogram::Histogram`] (1 us to 1 hour, 3 significant digits).
+//! The buckets are those of [`crate::histogram::Histogram`] (1 us to 1 hour, 3 significant digits), but for times below half a
+//! millisecond: whole microseconds would make those of a server that answers within tens of them look all the same.
 
 use std::sync::Arc;
 
@@ -10,21 +11,55 @@ use crate::histogram::HIGHEST_US;
 /// Buckets of one power of two.
 const HALF: u64 = 1024;
 
-/// Counters of one power of two are had together.
+/// Times below this many nanoseconds have fine buckets: exact ones below a microsecond, then 512 of each power of two.
+const FINE_NS: u64 = 1 << 19;
+
+const FINE_HALF: u64 = 512;
+
+/// Numbers below are those of fine buckets, which fill these whole chunks.
+const N_FINE: u64 = 6 * HALF;
+
+/// Counters that are had together: of one power of two, or of two with fine buckets.
 type Chunk = Box<[u32; HALF as usize]>;
 
-const N_CHUNKS: usize = 23;
+const N_CHUNKS: usize = 6 + 23;
 
-/// Number of the bucket of a value.
+/// Number of the bucket of a value that is no time, or of a whole number of microseconds.
 pub(crate) fn index_of(value: u64) -> u16 {
     let value = value.min(HIGHEST_US);
     let shift = (64 - (value | HALF).leading_zeros()).saturating_sub(11);
-    (u64::from(shift) * HALF + (value >> shift)) as u16
+    (N_FINE + u64::from(shift) * HALF + (value >> shift)) as u16
 }
 
-/// The largest value of a bucket.
-pub(crate) fn highest_of(index: u16) -> u64 {
+/// Number of the bucket of a time.
+pub(crate) fn index_of_time(ns: u64) -> u16 {
+    if ns >= FINE_NS {
+        return index_of((ns + 500) / 1_000);
+    }
+    let shift = (64 - (ns | FINE_HALF).leading_zeros()).saturating_sub(10);
+    (u64::from(shift) * FINE_HALF + (ns >> shift)) as u16
+}
+
+/// The value that stands for those of a bucket: the middle of a fine one, in microseconds, else the largest.
+pub(crate) fn value_of(index: u16) -> f64 {
     let index = u64::from(index);
+    if index >= N_FINE {
+        return highest(index - N_FINE) as f64;
+    }
+    if index < 2 * FINE_HALF {
+        return index as f64 / 1_000.0;
+    }
+    let shift = index / FINE_HALF - 1;
+    let (lowest, width) = ((index - shift * FINE_HALF) << shift, 1_u64 << shift);
+    (lowest + width / 2) as f64 / 1_000.0
+}
+
+/// The same as a whole number.
+pub(crate) fn whole_value_of(index: u16) -> u64 {
+    value_of(index).round() as u64
+}
+
+fn highest(index: u64) -> u64 {
     if index < 2 * HALF {
         return index;
     }
@@ -40,9 +75,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Counts one value.
-    pub(crate) fn record(&mut self, value: u64) {
-        let index = index_of(value);
+    /// Counts one value of a bucket.
+    pub(crate) fn record(&mut self, index: u16) {
         let (chunk, place) = (usize::from(index) / HALF as usize, usize::from(index) % HALF as usize);
         if self.chunks.is_empty() {
             self.chunks.resize_with(N_CHUNKS, || None);
@@ -132,10 +166,25 @@ mod tests {
         let reference =
             hdrhistogram::Histogram::<u64>::new_with_bounds(1, HIGHEST_US, 3).expect("the bounds of the crate's own");
         for value in values().filter(|&value| value <= HIGHEST_US) {
-            assert_eq!(highest_of(index_of(value)), reference.highest_equivalent(value), "{value}");
+            assert_eq!(whole_value_of(index_of(value)), reference.highest_equivalent(value), "{value}");
         }
         assert_eq!(index_of(u64::MAX), index_of(HIGHEST_US));
         assert!(usize::from(index_of(HIGHEST_US)) < N_CHUNKS * HALF as usize);
+    }
+
+    #[test]
+    fn short_times_are_told_apart() {
+        let mut before = None;
+        for ns in (0..FINE_NS).chain([FINE_NS, FINE_NS + 1_000, 2_000_000, 7_000_000_000]) {
+            let (index, us) = (index_of_time(ns), ns as f64 / 1_000.0);
+            let off = (value_of(index) - us).abs();
+            assert!(off <= us / 1_000.0 + 1e-9, "{ns} ns stand as {} us", value_of(index));
+            assert!(before <= Some(index), "{ns}");
+            before = Some(index);
+        }
+        assert!(u64::from(index_of_time(FINE_NS - 1)) < N_FINE);
+        assert_eq!(value_of(index_of_time(25)), 0.025);
+        assert_eq!(whole_value_of(index_of_time(30_000)), 30);
     }
 
     #[test]
@@ -144,11 +193,11 @@ mod tests {
         for _ in 0..3 {
             let mut expected = std::collections::BTreeMap::new();
             for value in values() {
-                counts.record(value);
+                counts.record(index_of(value));
                 *expected.entry(index_of(value)).or_insert(0) += 1;
             }
-            (0..300).for_each(|_| counts.record(7));
-            *expected.entry(7).or_insert(0) += 300;
+            (0..300).for_each(|_| counts.record(index_of(7)));
+            *expected.entry(index_of(7)).or_insert(0) += 300;
             let bytes = counts.take().expect("values were counted");
             assert_eq!(decode(&bytes).collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
             assert_eq!(counts.take(), None);
@@ -158,7 +207,7 @@ mod tests {
     #[test]
     fn memory_is_for_the_ranges_that_occur() {
         let mut counts = Counts::default();
-        (0..100_000).for_each(|i| counts.record(100 + i % 800));
-        assert!(counts.memory_bytes() < 10_000, "{}", counts.memory_bytes());
+        (0..100_000).for_each(|i| counts.record(index_of_time((100 + i % 800) * 1_000)));
+        assert!(counts.memory_bytes() < 15_000, "{}", counts.memory_bytes());
     }
 }

@@ -1,10 +1,10 @@
 //! The engine: starts workers, lets them connect, starts the clock, and gathers what they record.
 
-use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use tokio::runtime::LocalOptions;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -16,7 +16,7 @@ use crate::merge::Merge;
 use crate::schedule::Place;
 use crate::source::Sources;
 use crate::timer::Timer;
-use crate::worker::{self, Command, Event, Job, Outbox};
+use crate::worker::{self, Command, Event, Job, NotReady, Outbox};
 
 pub use crate::worker::{ConnectFailure, Limits, Plan};
 
@@ -29,8 +29,8 @@ pub enum LoadError {
     Connect(ConnectFailure),
     /// The server cannot prepare a statement.
     Prepare(ConnectFailure),
-    /// The system gave no thread.
-    System(std::io::Error),
+    /// The system gave no thread, or not the file descriptors that each needs.
+    System(Arc<io::Error>),
     /// A worker thread panicked: a bug.
     Worker,
 }
@@ -53,6 +53,15 @@ impl From<ConnectFailure> for LoadError {
     /// A connection that fails for a wrong request can only have failed in preparing the statements.
     fn from(failure: ConnectFailure) -> Self {
         if failure.failure.class == ErrorClass::Statement { Self::Prepare(failure) } else { Self::Connect(failure) }
+    }
+}
+
+impl From<NotReady> for LoadError {
+    fn from(reason: NotReady) -> Self {
+        match reason {
+            NotReady::User(failure) => failure.into(),
+            NotReady::System(error) => Self::System(error),
+        }
     }
 }
 
@@ -104,7 +113,7 @@ struct Desk {
     n_connected: usize,
     has_flushed: Vec<bool>,
     is_started: bool,
-    failure: Option<ConnectFailure>,
+    failure: Option<NotReady>,
     has_panicked: bool,
 }
 
@@ -135,7 +144,7 @@ impl Load {
                 .name(format!("trimtab-load-{worker}"))
                 .spawn(move || work(job, commands, outbox));
             load.commands.push(command);
-            load.desk().threads.push(thread.map_err(LoadError::System)?);
+            load.desk().threads.push(thread.map_err(|error| LoadError::System(Arc::new(error)))?);
         }
         Ok(load)
     }
@@ -143,7 +152,8 @@ impl Load {
     /// Waits until all users are connected and starts the clock; false when that takes longer than `limit`.
     ///
     /// # Errors
-    /// `Connect` or `Prepare` for the first user that could not connect; the load is over then.
+    /// `Connect` or `Prepare` for the first user that could not connect, `System` for a worker that the system gives too little;
+    /// the load is over then.
     pub fn wait_connected(&self, limit: Duration) -> Result<bool, LoadError> {
         let is_ready = self.wait_ready(limit)?;
         if is_ready {
@@ -313,11 +323,12 @@ impl Desk {
 /// A worker thread from its first moment to its last.
 fn work<D: Driver>(job: impl FnOnce(Timer) -> Job<D>, commands: UnboundedReceiver<Command>, outbox: Outbox) {
     refuse_timer_slack();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build_local(LocalOptions::default())
-        .expect("a runtime needs two file descriptors");
-    runtime.block_on(async { worker::run(job(Timer::fine()), commands, outbox).await });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+    match runtime {
+        Ok(runtime) => runtime.block_on(async { worker::run(job(Timer::fine()), commands, outbox).await }),
+        // It needs file descriptors.
+        Err(error) => outbox.send(Event::Connected(Err(NotReady::System(Arc::new(error))))),
+    }
 }
 
 fn check(plan: &Plan, n_fixed: Option<u32>, share: Share) -> Result<(), String> {

@@ -96,14 +96,14 @@ pub(crate) struct Group {
 }
 
 /// One bucket of a histogram of one second and label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// The second, from 0.
     pub second: u32,
     /// Index into the labels of the run.
     pub label: u32,
-    /// The largest value of the bucket.
-    pub value: u64,
+    /// Stands for all values of the bucket: the middle one below half a millisecond, else the largest.
+    pub value: f64,
     /// How many values were in it.
     pub count: u64,
 }
@@ -233,7 +233,7 @@ impl Log {
                 *merged.entry(index).or_default() += u64::from(count);
             }
             let (second, label) = (same[0].second, same[0].label);
-            let bucket = |(index, count)| Bucket { second, label, value: counts::highest_of(index), count };
+            let bucket = |(index, count)| Bucket { second, label, value: counts::value_of(index), count };
             buckets.extend(merged.into_iter().map(bucket));
         }
         buckets

@@ -259,7 +259,7 @@ impl Second {
 }
 
 fn pairs(counts: &BTreeMap<u16, u64>) -> Vec<(u64, u64)> {
-    counts.iter().map(|(&index, &count)| (counts::highest_of(index), count)).collect()
+    counts.iter().map(|(&index, &count)| (counts::whole_value_of(index), count)).collect()
 }
 
 /// The smallest value that `quantile` of all do not exceed; 0 without any.
@@ -270,7 +270,7 @@ fn value_at(counts: &BTreeMap<u16, u64>, quantile: f64) -> u64 {
     for (&index, &count) in counts {
         n_below += count;
         if n_below >= rank {
-            return counts::highest_of(index);
+            return counts::whole_value_of(index);
         }
     }
     0

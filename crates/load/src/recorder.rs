@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::counts::Counts;
+use crate::counts::{Counts, index_of, index_of_time};
 use crate::cpu::{self, Priority, RunQueue};
 use crate::driver::Failure;
 use crate::log::{ErrorCounts, Group, MAX_ERRORS, Outcome, Row, What};
@@ -175,12 +175,12 @@ impl Recorder {
 
     /// Our timer woke so late although a user was free.
     pub(crate) fn late(&mut self, lateness_ns: u64) {
-        self.count(What::Lateness, 0, micros(lateness_ns));
+        self.count(What::Lateness, 0, index_of_time(lateness_ns));
     }
 
     /// Our timer fired so late, whether or not anybody waited for it.
     pub(crate) fn woke(&mut self, delay_ns: u64) {
-        self.count(What::WakeUp, 0, micros(delay_ns));
+        self.count(What::WakeUp, 0, index_of_time(delay_ns));
     }
 
     /// So many operations fell due (open loop) or were sent (closed loop).
@@ -292,29 +292,29 @@ impl Recorder {
         end_ns: u64,
         result: Result<Success, Ending<'_>>,
     ) {
-        let response_us = micros(end_ns - due_ns);
+        let response = index_of_time(end_ns - due_ns);
         let (rows, outcome) = match result {
             Ok(Success { rows, tries }) => {
-                self.count(What::Response, label, response_us);
-                self.count(What::Service, label, micros(end_ns - sent_ns));
-                self.count(What::Queue, label, micros(sent_ns - due_ns));
-                self.count(What::Attempts, label, u64::from(tries));
+                self.count(What::Response, label, response);
+                self.count(What::Service, label, index_of_time(end_ns - sent_ns));
+                self.count(What::Queue, label, index_of_time(sent_ns - due_ns));
+                self.count(What::Attempts, label, index_of(u64::from(tries)));
                 self.succeed(label, sent_ns, end_ns);
                 (rows, Outcome::Ok)
             }
             Err(Ending::Cancelled) => {
-                self.count(What::Unfinished, label, micros(end_ns - sent_ns));
+                self.count(What::Unfinished, label, index_of_time(end_ns - sent_ns));
                 (0, Outcome::Cancelled)
             }
             Err(Ending::TimedOut) => {
                 self.open.n_timed_out += 1;
-                self.count(What::Error, label, response_us);
+                self.count(What::Error, label, response);
                 (0, Outcome::TimedOut)
             }
             Err(Ending::Failed(failure)) => {
                 self.open.n_error += 1;
                 self.batch.error_counts.add(failure);
-                self.count(What::Error, label, response_us);
+                self.count(What::Error, label, response);
                 self.keep_error(label, end_ns, failure);
                 (0, Outcome::Error)
             }
@@ -325,9 +325,9 @@ impl Recorder {
         }
     }
 
-    fn count(&mut self, what: What, label: u32, value: u64) {
+    fn count(&mut self, what: What, label: u32, bucket: u16) {
         if !self.is_closed {
-            self.counts[label as usize * What::N + what as usize].record(value);
+            self.counts[label as usize * What::N + what as usize].record(bucket);
         }
     }
 
@@ -392,11 +392,6 @@ impl Durations {
     pub(crate) fn mean_s(self) -> f64 {
         if self.n == 0 { 0.0 } else { self.sum_s / self.n as f64 }
     }
-}
-
-/// To the nearest microsecond.
-fn micros(ns: u64) -> u64 {
-    (ns + 500) / 1_000
 }
 
 pub(crate) fn seconds(ns: u64) -> f64 {

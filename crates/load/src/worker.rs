@@ -2,6 +2,7 @@
 //!
 //! Everything here runs on one thread, on a runtime of its own; the engine speaks to it through channels only.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -39,7 +40,7 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) enum Event {
     /// All its users are connected, or why one is not.
-    Connected(Result<(), ConnectFailure>),
+    Connected(Result<(), NotReady>),
     /// One second's news.
     Second(Batch),
     /// The answer to [`Command::Flush`].
@@ -55,6 +56,15 @@ pub struct ConnectFailure {
     pub user: u32,
     /// Why.
     pub failure: Failure,
+}
+
+/// Why a worker cannot begin.
+#[derive(Clone, Debug)]
+pub(crate) enum NotReady {
+    /// One of its users could not connect.
+    User(ConnectFailure),
+    /// The system gives the thread too little.
+    System(Arc<io::Error>),
 }
 
 /// How long things may take.
@@ -106,7 +116,7 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    fn send(&self, event: Event) {
+    pub(crate) fn send(&self, event: Event) {
         // An engine that is gone needs no news.
         let _ = self.events.send((self.worker, event));
     }
@@ -142,7 +152,7 @@ pub(crate) async fn run<D: Driver>(job: Job<D>, mut commands: mpsc::UnboundedRec
     let sessions = tokio::select! {
         result = connect_all(&job, &users) => match result {
             Ok(sessions) => sessions,
-            Err(failure) => return outbox.send(Event::Connected(Err(failure))),
+            Err(failure) => return outbox.send(Event::Connected(Err(NotReady::User(failure)))),
         },
         // No other command comes before all are connected.
         _ = commands.recv() => return,

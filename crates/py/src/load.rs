@@ -144,6 +144,14 @@ impl Load {
     }
 }
 
+impl Drop for Load {
+    /// Waits for the threads, and lets other Python threads run meanwhile.
+    fn drop(&mut self) {
+        // At the interpreter's end there are none.
+        let _ = Python::try_attach(|py| py.detach(|| self.load.stop().is_ok()));
+    }
+}
+
 fn closed() -> trimtab_load::model::Model {
     trimtab_load::model::Model::Closed(trimtab_load::model::Think::default())
 }
@@ -209,7 +217,10 @@ fn python_error(error: LoadError) -> PyErr {
     match error {
         LoadError::Invalid(_) | LoadError::Prepare(_) => PyValueError::new_err(text),
         LoadError::Connect(_) => PyConnectionError::new_err(text),
-        LoadError::System(_) => PyOSError::new_err(text),
+        LoadError::System(error) => match error.raw_os_error() {
+            Some(number) => PyOSError::new_err((number, text)),
+            None => PyOSError::new_err(text),
+        },
         LoadError::Worker => PyRuntimeError::new_err(text),
     }
 }

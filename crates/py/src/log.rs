@@ -202,7 +202,7 @@ pub(crate) struct Rows {
     outcome: Py<PyBytes>,
 }
 
-/// Histograms as little-endian columns (int32, int32, int64, int64), one row per bucket.
+/// Histograms as little-endian columns (int32, int32, float64, int64), one row per bucket.
 #[pyclass(module = "trimtab._native", frozen, get_all)]
 pub(crate) struct Buckets {
     second: Py<PyBytes>,

@@ -21,6 +21,7 @@ from trimtab.host.mount import (
 from trimtab.host.peer import is_this_machine, peer_pid
 from trimtab.host.process import (
     is_ending,
+    is_kernel_thread,
     is_running,
     machine_mark,
     process_mark,
@@ -70,6 +71,7 @@ __all__ = [
     "file_system_id",
     "folder_bytes",
     "is_ending",
+    "is_kernel_thread",
     "is_running",
     "is_this_machine",
     "is_word",

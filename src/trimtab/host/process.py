@@ -11,6 +11,7 @@ from pathlib import Path
 
 __all__ = [
     "is_ending",
+    "is_kernel_thread",
     "is_running",
     "machine_mark",
     "process_mark",
@@ -27,6 +28,8 @@ __all__ = [
 
 _EXITING = 0x4
 """PF_EXITING among the kernel's flags of a process (proc_pid_stat(5), field 9)."""
+_KERNEL_THREAD = 0x200000
+"""PF_KTHREAD, another of these flags."""
 
 
 def _fields(pid: int) -> list[str]:
@@ -54,6 +57,12 @@ def is_ending(pid: int) -> bool:
     """
     fields = _fields(pid)
     return bool(fields) and (fields[0] in ("Z", "X") or bool(int(fields[6]) & _EXITING))
+
+
+def is_kernel_thread(pid: int) -> bool:
+    """Whether it is the kernel's own, and hence no program."""
+    fields = _fields(pid)
+    return bool(fields) and bool(int(fields[6]) & _KERNEL_THREAD)
 
 
 def process_mark(pid: int) -> str:

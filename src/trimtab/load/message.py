@@ -14,7 +14,7 @@ from typing import IO, Any
 __all__ = ["MAGIC", "PROTOCOL", "read_message", "write_message"]
 
 MAGIC = b"trimtab-load\n"
-PROTOCOL = 2
+PROTOCOL = 3
 """Of these messages; both sides must have the same."""
 
 _HEAD = struct.Struct("!II")

@@ -78,6 +78,7 @@ def launch(plan: LoadPlan, part: Part, *, is_held: bool = False) -> Load:
 
     Raises:
         ConnectionError: a user could not connect.
+        OSError: the system gives a thread too little: no file descriptors, for instance.
         ValueError: something in the plan makes no sense, or the server refuses a statement.
     """
     from trimtab._native import Load

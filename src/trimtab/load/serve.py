@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import queue
 import resource
@@ -121,7 +122,9 @@ class Generator:
             raise  # nobody listens any more
         except ConnectionError as error:
             self._send({"is": "error", "kind": "connect", "text": str(error)})
-        except (ValueError, OSError) as error:
+        except OSError as error:
+            self._send({"is": "error", "kind": "system", "text": error.strerror or str(error)})
+        except ValueError as error:
             self._send({"is": "error", "kind": "plan", "text": str(error)})
         else:
             self._send({"is": "connected"})
@@ -198,6 +201,6 @@ def _allow_files(needed: int, enough: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < enough:
         if hard != resource.RLIM_INFINITY:
             if hard < needed:
-                raise ValueError(f"{needed} open files are needed, and this process may have {hard}")
+                raise OSError(errno.EMFILE, f"{needed} open files are needed, and this process may have {hard}")
             enough = min(enough, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))

@@ -27,14 +27,14 @@ def encode_latencies(latency_s: NDArray[np.float64]) -> bytes:
     return histogram.encode()
 
 
-def encode_counts(value_us: NDArray[np.int64], count: NDArray[np.int64]) -> bytes:
-    """HDR V2-deflate bytes of `count` latencies of each `value_us`, at least 1; b"" when there are none."""
+def encode_counts(value_us: NDArray[np.float64], count: NDArray[np.int64]) -> bytes:
+    """HDR V2-deflate bytes of `count` latencies of each `value_us`, kept in whole ones, at least 1; b"" when there are none."""
     if not count.sum():
         return b""
     from trimtab._native import Histogram
 
     histogram = Histogram()
-    values, place = np.unique(np.maximum(value_us, 1), return_inverse=True)
+    values, place = np.unique(np.maximum(np.rint(value_us), 1).astype(np.int64), return_inverse=True)
     for value, n in zip(values.tolist(), np.bincount(place, count).astype(np.int64).tolist(), strict=True):
         histogram.record(value, n)
     return histogram.encode()

@@ -96,7 +96,7 @@ def _rank_shares(share: float, n_eff: float, level: float) -> tuple[float, float
 
 
 def counted_percentile_interval(
-    values: Ints,
+    values: Floats,
     counts: Ints,
     share: float,
     *,
@@ -142,7 +142,7 @@ def counted_percentile_interval(
     return Interval(estimate, low, high, level, _standard_error(estimate, low, high, level), n_eff)
 
 
-def value_at(values: Ints, counts: Ints, share: float, n_zeros: int = 0) -> float:
+def value_at(values: Floats, counts: Ints, share: float, n_zeros: int = 0) -> float:
     """The `share`-quantile of counted values, of which `n_zeros` more are 0; NaN for none at all."""
     n = int(counts.sum()) + n_zeros
     if n == 0:

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
 from trimtab.measure.histogram import encode_counts
-from trimtab.measure.interval import batch_means_interval, check_level, floored, positive, ratio_interval
+from trimtab.measure.interval import (
+    batch_means_interval,
+    check_level,
+    floored,
+    positive,
+    ratio_interval,
+    student_interval,
+)
 from trimtab.measure.measurement import Interval, LabelStats, Measurement
 from trimtab.measure.percentile import counted_percentile_interval, value_at
 from trimtab.measure.second_log import Buckets, SecondLog
@@ -24,6 +31,9 @@ PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 _US_PER_MS = 1e3
 
+_LONG_US = 1e6
+"""Mean duration from which operations run through whole seconds: these then have equal shares of them, whatever the noise."""
+
 
 def summarise_seconds(
     log: SecondLog,
@@ -35,7 +45,8 @@ def summarise_seconds(
     """What `log` shows inside the whole seconds of `window_s`.
 
     * throughput: successful operations per second, credited to the seconds in which they ran, those that still ran at the stop by
-      the share that they are expected to have done; batch means over the seconds with their autocorrelation.
+      the share that they are expected to have done; batch means over the seconds with their autocorrelation, or, where that is
+      wider, the scatter of the durations of operations that take seconds.
     * latency_mean_ms, latency_ms: response times of operations that ended in the window. Time-outs are censored: they
       count as "at least this". So do operations that still ran and had taken longer than every completed one of their label: a
       server that hangs until the end must not look fast. Which failures were time-outs is not kept by row: they are the longest
@@ -121,6 +132,8 @@ class _Window:
         self.n_seconds = high - low
         self.credited = log.credited + unfinished_credit(log)
         self.ok = self._cut(log.response)
+        self.service = self._cut(log.service)
+        self.running = log.unfinished.where(log.duration_s - log.unfinished.value_us / 1e6 < high)
         self.hanging = self._cut(hanging(log, high))
         self.censored, self.failed = _longest(self._cut(log.error), int(log.timed_out[low:high].sum()))
 
@@ -128,8 +141,8 @@ class _Window:
         inside = buckets.within(self._low, self._high)
         return Buckets(inside.second - self._low, inside.label, inside.value_us, inside.count)
 
-    def throughput(self, n: int, credited: Floats) -> Interval:
-        """Interval of the credited rate, of `n` operations."""
+    def throughput(self, n: int, credited: Floats, label: int | None = None) -> Interval:
+        """Interval of the credited rate, of `n` operations; of one label or of all."""
         if n == 0 and self._log.credited[self._low : self._high].sum() == 0:
             # Upper limit of a Poisson mean after a count of 0 (Hanley & Lippman-Hand 1983, JAMA 249(13)), or what those that
             # never ended may have done.
@@ -137,7 +150,24 @@ class _Window:
             return Interval(0.0, 0.0, max(most, float(credited.mean())), self._level)
         if credited.sum() == 0:  # of one label
             return Interval(0.0, 0.0, -math.log((1 - self._level) / 2) / self.n_seconds, self._level)
-        return positive(batch_means_interval(credited, self._level, max_dof=max(n - 1, 0)))
+        batches = batch_means_interval(credited, self._level, max_dof=max(n - 1, 0))
+        renewal = self._renewal(batches.estimate, label)
+        return positive(max((batches, *renewal), key=lambda interval: interval.high - interval.low))
+
+    def _renewal(self, rate: float, label: int | None) -> tuple[Interval, ...]:
+        """Of a closed loop's rate of operations that take seconds: its relative error is cv(duration) / sqrt(operations) (Cox
+        1962, Renewal Theory). Such operations make a flat series, which batch means take for certain; () without them."""
+        squares, dof, n_seen = 0.0, 0, 0
+        for each in () if self._log.is_open else range(len(self._log.labels)) if label is None else (label,):
+            done = self.service.where(self.service.label == each)
+            if done.total < 2 or (mean := float(done.count @ done.value_us) / done.total) < _LONG_US:
+                continue
+            variance = float(done.count @ (done.value_us - mean) ** 2) / (done.total - 1)
+            n_each = done.total + self.running.where(self.running.label == each).total
+            share = done.total / max(self.service.total, 1) if label is None else 1.0
+            squares += (share * rate / mean) ** 2 * variance / n_each
+            dof, n_seen = dof + done.total - 1, n_seen + n_each
+        return (student_interval(rate, math.sqrt(squares), dof, self._level, n=n_seen),) if dof else ()
 
     def mean_ms(self) -> Interval:
         """Mean response time of successful, timed-out and hanging operations; NaN when it is not known."""
@@ -192,7 +222,7 @@ class _Window:
             n_ok = np.bincount(mine.second, mine.count, minlength=self.n_seconds)
             of_window = mine.total / max(self.ok.total, 1)
             share = np.divide(n_ok, all_ok, out=np.full(self.n_seconds, of_window), where=all_ok > 0)
-            result[name] = self._label_stats(index, mine, self.throughput(mine.total, credited * share))
+            result[name] = self._label_stats(index, mine, self.throughput(mine.total, credited * share, index))
         return result
 
     def _label_stats(self, index: int, ok: Buckets, throughput: Interval) -> LabelStats:

@@ -40,7 +40,7 @@ def unfinished_credit(log: SecondLog) -> Floats:
 def hanging(log: SecondLog, high: int) -> Buckets:
     """Those that ran at second `high`, the window's end, and had run longer than every completed one of their label when the run
     was stopped: they took at least as long as that."""
-    longest = np.zeros(max(len(log.labels), 1), dtype=np.int64)
+    longest = np.zeros(max(len(log.labels), 1))
     np.maximum.at(longest, log.response.label, log.response.value_us)
     running = log.unfinished
     ran_then = log.duration_s - running.value_us / _US_PER_S < high

@@ -6,22 +6,40 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, KillSwitch
+from trimtab.trial.copies import copies_while_preparing
+from trimtab.workload import CopyingWorkload, CycledWorkload
 
-__all__ = ["prepared"]
+__all__ = ["data_ready", "prepared"]
 
 _LOOK_S = 0.5
 """Between two looks for the stop file."""
 
 
-def prepared(stage: Stage, switch: KillSwitch, say: Callable[[str], None]) -> float:
+def data_ready(stage: Stage, state_dir: Path, say: Callable[[str], None]) -> float:
     """Makes the data of the stage's workload, or finds it there; returns the seconds that it took.
+
+    Copies of the data that it tries out are in the journal before they are made, and gone afterwards.
+
+    Raises:
+        LoadError, TargetError: the data cannot be made, or the journal cannot be written.
+    """
+    workload = stage.workload
+    names = workload.copies if isinstance(workload, CopyingWorkload | CycledWorkload) else ()
+    with copies_while_preparing(stage.stack, names, state_dir, stage.file.study.name):
+        return workload.prepare(stage.stack.endpoint(), say).duration_s
+
+
+def prepared(stage: Stage, switch: KillSwitch, state_dir: Path, say: Callable[[str], None]) -> float:
+    """As `data_ready`, for a study: whoever asks to stop is obeyed at once.
 
     Args:
         stage: open, its target as it was found.
         switch: looked at while it lasts.
+        state_dir: journal.
         say: told of what is done.
 
     Raises:
@@ -30,7 +48,7 @@ def prepared(stage: Stage, switch: KillSwitch, say: Callable[[str], None]) -> fl
     """
     try:
         with _watched(switch):
-            return stage.workload.prepare(stage.stack.endpoint(), say).duration_s
+            return data_ready(stage, state_dir, say)
     except KeyboardInterrupt:
         why = f"stopped by the kill switch: file={switch.path}" if switch.is_on else "stopped by the user"
         hint = "nothing of the server's configuration was changed"

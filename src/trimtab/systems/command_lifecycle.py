@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trimtab.errors import TargetError
+from trimtab.errors import ApplyError, TargetError
 from trimtab.host import CommandResult, FileLock, LocalHost, is_this_machine, process_started_s
-from trimtab.records import Endpoint
+from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_endpoint, is_cql
@@ -38,6 +38,8 @@ _POLL_MOST_S = 0.25
 """Of a start: it is asked for every twentieth of what it has taken so far, for a look may start a program."""
 _READ_S = 10.0
 _READY_LINES = 200
+_NO_COMMAND = (126, 127)
+"""Exit codes of a shell that cannot run a command."""
 
 
 class AlwaysThere:
@@ -190,14 +192,32 @@ class AlwaysThere:
 
         Raises:
             TargetError: the command fails, or it does not say so in time.
+            ApplyError: the command cannot be run; the fault is the environment's.
         """
         if self.settings.reload is None:
             return
         mark = log_bytes(self.log_file)
         words = shlex.join(f"{address}={text}" for address, text in (back or {}).items())
-        self._command("reload", filled(self.settings.reload, {"back": words}))
+        self._reload_by(filled(self.settings.reload, {"back": words}))
         if self._words.ready and self.log_file is not None:
             self._wait_for_ready(self.log_file, mark)
+
+    def _reload_by(self, command: str) -> None:
+        """Runs it, and once more when it fails: what the program refuses in its files, it refuses again."""
+        try:
+            result = self._run(command)
+            if result.exit_code != 0:
+                result = self._run(command)
+        except TargetError as error:
+            if not isinstance(error.__cause__, OSError):
+                raise
+            raise ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT) from error
+        try:
+            self._require_success("reload", command, result)
+        except TargetError as error:
+            if result.exit_code not in _NO_COMMAND:
+                raise
+            raise ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT) from error
 
     def _wait_for_ready(self, log: Path, mark: int) -> None:
         deadline = time.monotonic() + self.settings.restart_timeout_s
@@ -313,7 +333,9 @@ class AlwaysThere:
         )
 
     def _command(self, key: str, command: str) -> None:
-        result = self._run(command)
+        self._require_success(key, command, self._run(command))
+
+    def _require_success(self, key: str, command: str, result: CommandResult) -> None:
         self._output = result.output or self._output
         if result.exit_code != 0:
             raise TargetError(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from trimtab.errors import TargetError
 from trimtab.host import Limits, LocalHost
+from trimtab.redact import redact
 from trimtab.systems.account import user_name
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Channel
@@ -83,20 +84,23 @@ def later_login_notes(where: str, file: str) -> tuple[str, ...]:
 
 
 def restart_line(no_restart: str, command: str | None = None) -> Line:
-    """Whether the server can be restarted; `no_restart` says why not, and `command` how, where the study file does."""
+    """Whether the server can be restarted; `no_restart` says why not, and `command` how, where the study file does, whose
+    passwords are not shown."""
     if no_restart:
         return ("restart", True, f"{no_restart}: such knobs are locked")
-    words = shlex.split(command or "")
+    words, shown = shlex.split(command or ""), redact(command or "")
     if not words:
         return ("restart", True, "possible")
     is_ours_to_find = "/" not in words[0] or os.path.isabs(words[0])  # others are relative to the study file
     if is_ours_to_find and "{" not in words[0] and shutil.which(words[0]) is None:
-        return ("restart", False, f"restart={command!r}: there is no program {words[0]!r}")
+        return ("restart", False, f"restart={shown!r}: there is no program {words[0]!r}")
     if words[:2] == ["sudo", "-n"] and os.geteuid() != 0 and not _is_allowed(words[2:]):
-        needed = f"{user_name()} ALL=(root) NOPASSWD: {shutil.which(words[2]) or words[2]} {shlex.join(words[3:])}"
-        return ("restart", False, f"restart={command!r}: sudo asks for a password; a line for sudoers: {needed}")
+        needed = (
+            f"{user_name()} ALL=(root) NOPASSWD: {redact(shlex.join([shutil.which(words[2]) or words[2], *words[3:]]))}"
+        )
+        return ("restart", False, f"restart={shown!r}: sudo asks for a password; a line for sudoers: {needed}")
     is_roots = words[0] in _OF_ROOT and os.geteuid() != 0
-    more = f"; {words[0]} may need root: `sudo -n {command}` with a line in sudoers" if is_roots else ""
+    more = f"; {words[0]} may need root: `sudo -n {shown}` with a line in sudoers" if is_roots else ""
     return ("restart", True, f"by the command {words[0]!r} of the study file, which is not tried here{more}")
 
 

@@ -6,7 +6,7 @@ import re
 import time
 from pathlib import Path
 
-from trimtab.host import is_running, process_mark, process_name, process_started_s
+from trimtab.host import is_kernel_thread, is_running, process_mark, process_name, process_started_s
 
 __all__ = ["PidFile", "run_of"]
 
@@ -54,6 +54,8 @@ class PidFile:
         name, run = process_name(pid), run_of(pid)
         if self._process is not None and name != self._process[:15]:
             return f"its name is {name!r}, not process={self._process!r}"
+        if is_kernel_thread(pid):  # the number may be one of a container, or of another machine
+            return f"it ({name!r}) is a thread of the kernel"
         if run in self._known:
             return ""
         is_told_by_name = self._process is not None and not _ANY_PROGRAM.fullmatch(self._process)

@@ -58,10 +58,6 @@ class ServerKnob(OverlayKnob):
         """Whether servers of that product have it, with this meaning."""
         return self.only in ("", product)
 
-    def restart_in(self, major: int) -> Literal["reload", "restart"]:
-        """Its restart class in that major version."""
-        return "restart" if self.restart == "restart" or major <= self.restart_until else "reload"
-
 
 class Refusal(BaseModel):
     """Why a login fails, by what the server says: its words, or its error numbers.

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trimtab.errors import TargetError
-from trimtab.host import is_ending, is_running
+from trimtab.host import is_ending, is_running, is_this_machine
 from trimtab.systems.account import Account, owner_of
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
@@ -33,8 +33,8 @@ class CommandLifecycle(AlwaysThere):
 
     @cached_property
     def is_here(self) -> bool:
-        """Its process is."""
-        return True
+        """Where its pid file names a process that is this program; else by its address."""
+        return self.pid is not None or is_this_machine(self.endpoint().host)
 
     @property
     def runs(self) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError
+from trimtab.trial.signals import signals_wait
 
 if TYPE_CHECKING:
-    from trimtab.systems import Target
+    from trimtab.systems import Stack, Target
     from trimtab.trial.entry import Entry
 
-__all__ = ["copies_of", "drop_copies", "note_copies", "note_dropped", "told_of_copies"]
+__all__ = ["copies_of", "copies_while_preparing", "drop_copies", "note_copies", "note_dropped", "told_of_copies"]
 
 _COPY, _CLEANED, _DROPPED, _LEFT = "copy", "copies cleaned up", "copies dropped", "copies left"
 """Steps about a target: databases with copies may be there; they are not; they were dropped by whoever undid the entry; they
@@ -30,6 +33,28 @@ def note_copies(entry: Entry, target: str, names: Sequence[str]) -> None:
 def note_dropped(entry: Entry, target: str) -> None:
     """The tuner has dropped all of them."""
     entry.note_if_possible(_CLEANED, {"target": target, "databases": list(copies_of(entry, target))})
+
+
+@contextmanager
+def copies_while_preparing(stack: Stack, names: Sequence[str], state_dir: Path, study: str) -> Iterator[None]:
+    """Inside, a preparation may try out copies of these names; an entry of its own has them until they are dropped at the end.
+
+    Raises:
+        TargetError: they cannot be written down; nothing was made then.
+    """
+    if not names:
+        yield
+        return
+    from trimtab.trial.journal import Journal
+
+    entry = Journal(state_dir).begin(*stack.snapshots(), study=study, purpose="prepare")
+    try:
+        note_copies(entry, stack.data.name, names)
+        yield
+    finally:
+        with signals_wait():
+            drop_copies(entry, stack.data.name, stack.data.target)
+            entry.close("nothing was changed")
 
 
 def copies_of(entry: Entry, target: str) -> tuple[str, ...]:

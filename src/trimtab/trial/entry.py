@@ -111,7 +111,7 @@ class Entry:
     Attributes:
         path: its .open file.
         study: name of the study that made it.
-        purpose: "tune", "bench", "apply" or "rollback".
+        purpose: "prepare" (of data), "tune", "bench", "apply" or "rollback".
         pid, owner: the process that made it, and its mark (see `process_mark`).
         opened_at: seconds since the epoch.
         snapshots: the targets as found, in the order in which they are changed.

@@ -210,6 +210,11 @@ class CycledWorkload:
             was_cached=all(each.was_cached for each in done),
         )
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """See `CopyingWorkload`; of all contexts."""
+        return tuple(dict.fromkeys(name for each in self._under for name in each.copies))
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """The load of the first context."""
         return self._under[0].start(endpoint, seed=seed, duration_s=duration_s)

@@ -35,6 +35,7 @@ __all__ = [
     "check_scripts",
     "compile_scripts",
     "driver_of",
+    "no_threads",
     "open_files",
     "script_source",
     "start_load",
@@ -130,7 +131,7 @@ def _buckets(log: RunLog, name: str) -> Buckets:
     return Buckets(
         np.frombuffer(columns.second, dtype="<i4").astype(np.int64),
         np.frombuffer(columns.label, dtype="<i4").astype(np.int64),
-        np.frombuffer(columns.value_us, dtype="<i8"),
+        np.frombuffer(columns.value_us, dtype="<f8"),
         np.frombuffer(columns.count, dtype="<i8"),
     )
 
@@ -215,6 +216,8 @@ def start_load(plan: LoadPlan, *, endpoint: Endpoint, threads: int = 1) -> Engin
         load = launch(plan, Part(n_threads, 0, n_threads))
     except ConnectionError as error:
         raise cannot_connect(endpoint, plan.users, str(error)) from error
+    except OSError as error:
+        raise no_threads(error.strerror or str(error)) from error
     except ValueError as error:
         raise cannot_start(endpoint, str(error)) from error
     return EngineRun(load, is_open=plan.model["kind"] == "open")
@@ -232,14 +235,26 @@ _START_HINTS = {
 }
 
 
+_FILES = "open files"
+"""In the system's words for a process, or a machine, that has too few of them."""
+_MORE_FILES = "raise the limit (ulimit -n, or LimitNOFILE of the service), or take fewer users"
+
+
 def cannot_connect(endpoint: Endpoint, users: int, words: str) -> LoadError:
     """A user could not connect; `words` say why."""
+    usual = _CONNECT_HINTS.get(
+        endpoint.protocol, "check that the server runs and max_connections leaves room for every user"
+    )
     return LoadError(
         f"the load cannot connect: endpoint={endpoint} users={users}: {words}",
-        hint=_CONNECT_HINTS.get(
-            endpoint.protocol, "check that the server runs and max_connections leaves room for every user"
-        ),
+        hint=_MORE_FILES if _FILES in words else usual,
     )
+
+
+def no_threads(words: str) -> LoadError:
+    """The system gives the load's threads too little; `words` say of what."""
+    hint = _MORE_FILES if _FILES in words else "see the limits of this process (ulimit -a), or take fewer threads"
+    return LoadError(f"the load cannot start: {words}", hint=hint)
 
 
 def cannot_start(endpoint: Endpoint, words: str) -> LoadError:

@@ -11,7 +11,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import QueryLog
 from trimtab.records import Endpoint
 from trimtab.workload.base import Frame
-from trimtab.workload.engine_run import allow_files, driver_of, to_frame, waits_of
+from trimtab.workload.engine_run import allow_files, driver_of, no_threads, to_frame, waits_of
 
 if TYPE_CHECKING:
     from trimtab._native import Load, RunLog, Stream
@@ -112,6 +112,8 @@ def start_sql_load(
             f"the load cannot connect: endpoint={endpoint} streams={len(streams)}: {error}",
             hint="check that the server runs and max_connections leaves room for every stream",
         ) from error
+    except OSError as error:
+        raise no_threads(error.strerror or str(error)) from error
     except ValueError as error:
         raise LoadError(
             f"the load cannot start: endpoint={endpoint}: {error}", hint="check the target's url"

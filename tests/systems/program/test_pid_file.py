@@ -15,6 +15,7 @@ import pytest
 
 from tests.systems.program.conftest import conf, made
 from trimtab.errors import TargetError
+from trimtab.host import process as host_process
 from trimtab.space import Config
 from trimtab.systems import pid_file
 from trimtab.systems.pid_file import PidFile, run_of
@@ -115,3 +116,24 @@ def test_another_process_of_that_number_is_not_believed(folder: Path) -> None:
     assert "began after the pid file was written" in file.stranger(os.getpid())
     file.know(run_of(os.getpid()))
     assert file.stranger(os.getpid()) == ""
+
+
+def test_a_thread_of_the_kernel_is_no_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pid file of a container, or of another machine, names such a one easily."""
+    file = PidFile(str(folder / "pid"), None)
+    (folder / "pid").write_text(f"{os.getpid()}\n")
+    assert file.stranger(os.getpid()) == ""
+    monkeypatch.setattr(host_process, "_KERNEL_THREAD", 0xFFFFFFFF)
+    assert file.stranger(os.getpid()).endswith("is a thread of the kernel")
+
+
+@pytest.mark.parametrize(
+    ("url", "is_here"), [(None, True), ("http://127.0.0.1:8080/", True), ("http://192.0.2.1:8080/", False)]
+)
+def test_a_program_whose_process_does_not_show_is_where_its_address_is(
+    folder: Path, start: Start, url: str | None, is_here: bool
+) -> None:
+    target = target_of(folder, process="squeezer", url=url)
+    assert target._reach.is_here is is_here
+    start("squeezer")
+    assert target_of(folder, process="squeezer", url=url)._reach.is_here

@@ -38,6 +38,48 @@ def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, run
     assert (folder / "reloads").read_text()
 
 
+@pytest.mark.parametrize(
+    ("code", "n_failures", "fault"),
+    [(1, 1, None), (1, 2, ""), (126, 2, Fault.ENVIRONMENT), (127, 2, Fault.ENVIRONMENT)],
+)
+def test_a_reload_command_that_fails_is_told_from_a_config_that_does(
+    folder: Path, code: int, n_failures: int, fault: str | None
+) -> None:
+    """A moment's trouble is passed over. Of the command's failure only the evidence can tell; one that is not there says so."""
+    (folder / "again.sh").write_text(f"echo >> n; [ $(wc -l < n) -gt {n_failures} ] || exit {code}\n")
+    target = made(
+        folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload="/bin/sh again.sh"
+    )
+    target.open()
+    try:
+        if fault is None:
+            target.apply(Config({"level": 9}))
+            return
+        with pytest.raises(ApplyError, match=f"failed with exit_code={code}") as caught:
+            target.apply(Config({"level": 9}))
+        assert caught.value.fault == fault
+        assert target.states()["level"].running == 3
+    finally:
+        target.close()
+
+
+def test_a_reload_command_that_is_missing_is_no_fault_of_the_config(folder: Path) -> None:
+    (folder / "again.sh").write_text("#!/bin/sh\n")
+    again = folder / "again.sh"
+    again.chmod(0o700)
+    target = made(
+        folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload=str(again)
+    )
+    target.open()
+    try:
+        again.unlink()
+        with pytest.raises(ApplyError, match="cannot run command=") as caught:
+            target._reach.reload()
+        assert caught.value.fault == Fault.ENVIRONMENT
+    finally:
+        target.close()
+
+
 def test_a_setting_without_a_place_of_its_own_has_the_value_of_another(folder: Path) -> None:
     burst = """
         [knob.burst]

@@ -165,7 +165,7 @@ fn percentiles_of_a_frame_are_those_of_its_operations() {
     assert_eq!(frame.response_us, Percentiles { p50: 500, p95: 950, p99: 990 });
     assert_eq!(frame.lateness_p99_us, 0);
     let log = merge.log();
-    let first = Bucket { second: 0, label: 0, value: 30, count: 1 };
+    let first = Bucket { second: 0, label: 0, value: 30.0, count: 1 };
     assert_eq!(log.buckets(What::Service)[0], first);
 }
 

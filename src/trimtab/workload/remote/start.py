@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan, Part
 from trimtab.records import Endpoint
-from trimtab.workload.engine_run import cannot_connect, cannot_start, open_files, wished_connections
+from trimtab.workload.engine_run import cannot_connect, cannot_start, no_threads, open_files, wished_connections
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.run import RemoteRun
@@ -95,8 +95,9 @@ def _connect(links: Sequence[Link], parts: Sequence[Part], plan: LoadPlan, endpo
         answer, _ = link.wait("connected", _CONNECT_S)
         if answer["is"] == "error":
             text = f"from={link.place}: {answer['text']}"
-            is_refused = answer["kind"] == "connect"
-            raise cannot_connect(endpoint, plan.users, text) if is_refused else cannot_start(endpoint, text)
+            if answer["kind"] == "connect":
+                raise cannot_connect(endpoint, plan.users, text)
+            raise no_threads(text) if answer["kind"] == "system" else cannot_start(endpoint, text)
 
 
 def _start(links: Sequence[Link]) -> list[float]:
