@@ -235,7 +235,10 @@ def test_real_values_survive_printing(value: float, unit: str) -> None:
         ),
         ("5kB", "", "value='5kB' has a unit that does not fit unit=''", "write a number without a unit"),
         ("5", "furlong", "unknown unit='furlong'", "use B, kB"),
-        ("5 mb", "kB", "unknown unit='mb'", "use B, kB"),
+        ("5 mb", "kB", "value='5 mb' has the unknown unit 'mb'", "write a number with B, kB, MB, GB or TB"),
+        ("400XB", "8kB", "value='400XB' has the unknown unit 'XB'", "write a number with B, kB, MB, GB or TB"),
+        ("5y", "ms", "value='5y' has the unknown unit 'y'", "write a number with us, ms, s, min, h or d"),
+        ("5k", "", "value='5k' has the unknown unit 'k'", "write a number without a unit"),
     ],
 )
 def test_wrong_values(text: str, unit: str, message: str, hint: str) -> None:
@@ -252,7 +255,7 @@ def test_a_size_may_have_one_letter(text: str, unit: str, value: int) -> None:
 
 
 def test_one_letter_is_no_size_where_none_is_meant() -> None:
-    with pytest.raises(UsageError, match="unknown unit='M'"):
+    with pytest.raises(UsageError, match="has the unknown unit 'M'"):
         parse_value("5M", "ms")
 
 

@@ -34,7 +34,7 @@ import stamp  # noqa: E402
 from tasks import Task, run  # noqa: E402
 
 from trimtab.records import Trial  # noqa: E402
-from trimtab.search import PastStudy, SearchProblem, fitted  # noqa: E402
+from trimtab.search import PastStudy, SearchProblem  # noqa: E402
 from trimtab.search.warm import WarmLog, warmed  # noqa: E402
 from trimtab.space import Config  # noqa: E402
 
@@ -92,7 +92,7 @@ def past_of(task: Task, name: str, data: Path) -> PastStudy:
     configs, losses, failed = replay.recorded(f"opadviser {name}", data, "smac")
 
     def own(some: list[Config]) -> tuple[Config, ...]:
-        return tuple(fitted(task.space, task.baseline, config) for config in some)
+        return tuple(task.space.fit(config, task.baseline) for config in some)
 
     return PastStudy(name=name, nearness=1.0, configs=own(configs), losses=tuple(losses), failed=own(failed))
 

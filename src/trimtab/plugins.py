@@ -8,6 +8,7 @@ sessions).
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution, entry_points
 from importlib.resources import files
@@ -99,10 +100,9 @@ def load(group: Group, name: str) -> Any:
     """
     entries = _entries(group)
     if name not in entries:
-        raise UsageError(
-            f"no plug-in {name!r} in {group}={sorted(entries)}",
-            hint=f"use one of: {', '.join(sorted(entries))}",
-        )
+        close = get_close_matches(name, entries, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no plug-in {name!r} in {group}", hint=f"{meant}use one of: {', '.join(sorted(entries))}")
     try:
         return entries[name].load()
     except (ImportError, AttributeError) as error:

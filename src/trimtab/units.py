@@ -242,14 +242,21 @@ def parse_value(text: str, unit: str) -> int | float:
     amount = Fraction(match[1])
     if match[2]:
         name = _SIZE_LETTERS.get(match[2].upper(), match[2]) if dimension is Dimension.SIZE else match[2]
-        written, written_dimension = unit_ratio(name)
-        if written_dimension is not dimension:
-            raise UsageError(
-                f"value={text!r} has a unit that does not fit unit={unit!r}",
-                hint=f"write a number{_unit_hint(dimension)}",
-            )
-        amount = amount * written / ratio
+        amount = amount * _ratio_of(name, dimension, text, unit) / ratio
     return amount.numerator if amount.denominator == 1 else float(amount)
+
+
+def _ratio_of(name: str, dimension: Dimension, text: str, unit: str) -> Fraction:
+    """The ratio of the unit in `text`, which has to measure what `unit` does: others are of no use here, known or not."""
+    try:
+        ratio, found = unit_ratio(name)
+    except UsageError:
+        fault = f"value={text!r} has the unknown unit {name!r}"
+    else:
+        if found is dimension:
+            return ratio
+        fault = f"value={text!r} has a unit that does not fit unit={unit!r}"
+    raise UsageError(fault, hint=f"write a number{_unit_hint(dimension)}")
 
 
 def _unit_hint(dimension: Dimension) -> str:

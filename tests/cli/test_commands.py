@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -202,6 +203,26 @@ def test_doctor_notes_a_baseline_that_breaks_a_constraint(run: Run, study: FakeS
     assert {row["check"]: row["verdict"] for row in found["checks"]}["running config"] == "note"
 
 
+def test_doctor_says_what_tune_would_refuse(run: Run, study: FakeStudy) -> None:
+    assert "ok    budget: 12 trials\nok    search: searcher auto\n" in run("doctor", "study.toml").out
+    text = f'{study.text}\n[search]\nsearcher = "randon"\n'
+    (study.path / "study.toml").write_text(text, encoding="utf-8")
+    ran = run("doctor", "study.toml", "--json")
+    assert ran.code == 1
+    (search,) = [row for row in json.loads(ran.out)["checks"] if row["verdict"] == "fail"]
+    assert search["check"] == "search"
+    assert search["text"].startswith("no plug-in 'randon' in searchers; did you mean 'random'? use one of: ")
+    assert study.target.counts["apply"] == 0
+    short = study.text.replace("12 trials", "1s")
+    (study.path / "study.toml").write_text(short, encoding="utf-8")
+    ran = run("doctor", "study.toml")
+    assert ran.code == 1
+    assert (
+        "FAIL  budget: budget=1 s is too short: 3 runs of the baseline, one config and its proof take at least "
+        in ran.out
+    )
+
+
 def test_doctor_notes_a_password_that_a_later_command_would_not_have(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +232,16 @@ def test_doctor_notes_a_password_that_a_later_command_would_not_have(
     ran = run("doctor", "study.toml")
     assert ran.code == 0
     assert "note  recover: the password is only in url" in ran.out
+
+
+def test_recover_counts_what_it_has_recovered_beside_what_is_stuck(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = SimpleNamespace(study="a", target="db", action="restored")
+    stuck = SimpleNamespace(study="b", target="db", error=TargetError("it did not start", hint="start it"))
+    for n, told in ((1, "1 other entry recovered"), (2, "2 other entries recovered")):
+        monkeypatch.setattr("trimtab.study.recover", lambda *_, n=n, **__: ([done] * n, [stuck]))
+        ran = run("recover")
+        assert ran.code == 3
+        assert f"error: study='b': it did not start ({told})\nhint: start it\n" in ran.err
 
 
 def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None:
@@ -276,7 +307,9 @@ def test_a_bug_shows_no_traceback_and_exits_with_70(
 def test_unknown_command_and_option_exit_with_2(run: Run) -> None:
     ran = run("tuna")
     assert ran.code == 2
-    assert "No such command 'tuna'" in ran.err
+    assert "error: No such command 'tuna'. Did you mean 'tune'?\nhint: see `trimtab --help`\n" in ran.err
+    assert "No such command 'shw'. Did you mean 'show'?" in run("history", "shw").err
+    assert "error: No such command 'optimise'.\n" in run("optimise").err
     assert run("tune", "--magic").code == 2
 
 
@@ -336,7 +369,9 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
     text = run("plugins").out
     assert "searchers:" in text
     assert "  auto: " in text
-    assert "  postgresql: PostgreSQL 13 to 18: embedded, on this machine, or by connection alone." in text
+    assert "  postgresql: PostgreSQL 13 to 18: embedded, on this machine, or by connection alone.\n" in text
+    assert "See `" not in text
+    assert "A `" not in text
     assert "  text: One trial a line" in text
 
 

@@ -147,6 +147,16 @@ def test_show(run: Run, filled: Path) -> None:
     assert (data["study"]["name"], len(data["trials"]), data["events"][0]["text"]) == ("shop", 2, "slow disk")
 
 
+def test_show_writes_values_with_their_units(run: Run, tmp_path: Path) -> None:
+    with History.open(tmp_path / "state" / "history.db") as history:
+        space = {"knobs": [{"name": "work_mem", "unit": "kB"}], "constraints": []}
+        study = history.create_study(**study_values(space=space))
+        history.add_trial(study.id, make_trial(0, config=Config({"work_mem": 8192, "jit": True})))
+    lines = run("show", "tpch")[1].splitlines()
+    assert lines[-1].endswith("  work_mem=8MB")
+    assert "events:    0" in lines
+
+
 def test_show_a_trial(run: Run, filled: Path) -> None:
     code, out, _ = run("show", "tpch", "--trial", "1")
     assert code == 0

@@ -27,11 +27,19 @@ def test_rank_measures_a_design_and_ranks_it_from_the_history_afterwards(run: Ru
     assert shown.code == 0
     assert "page_cost" in shown.out
     assert "and 5 knobs more" in shown.out
+    assert all(line == line.rstrip() for line in shown.out.splitlines()), (
+        "blanks at the end are noise in files and mail"
+    )
     data = json.loads(run("rank", "study.toml", "--ranker", "lasso", "--json").out)
     assert (data["schema_version"], data["study"], data["verdict"]) == (1, "fake.rank-lhs", "")
     assert data["knobs"][0]["knob"] == "page_cost"
     assert set(data["rankers"]) == {"lasso"}
     assert len(study.workload.seeds) == n_runs
+    assert run("rank", "study.toml", "--design", "sobol", "--runs", "8", "--ranker", "lasso", "--quiet").code in (0, 1)
+    both = run("rank", "fake", "--with", "fake.rank-lhs", "--ranker", "lasso", "--html", "rank.html")
+    assert " of fake.rank-sobol, fake.rank-lhs; by lasso" in both.out
+    page = (study.path / "rank.html").read_text(encoding="utf-8")
+    assert "<dt>studies</dt><dd>fake.rank-sobol, fake.rank-lhs</dd>" in page
 
 
 def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeStudy) -> None:
@@ -41,6 +49,12 @@ def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeSt
     assert "not enough data to tell" in ran.out
     assert "to learn more: trimtab rank study.toml --design lhs --runs 30" in ran.out
     assert "--- tune the first" not in ran.out
+    state = str(study.path / "state")
+    study.path.joinpath("state").rename(study.path / "of mine")
+    study.path.joinpath("study.toml").rename(study.path / "my study.toml")
+    ran = run("rank", "my study.toml", "--ranker", "forest", "--state", str(study.path / "of mine"))
+    assert f"--design lhs --runs 30 --state '{state.removesuffix('state')}of mine'" in " ".join(ran.out.split())
+    assert "trimtab rank 'my study.toml' --design" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Log:
         self._buckets = buckets
 
     def buckets(self, what: str) -> Any:
-        values, counts = array("q", self._buckets), array("q", self._buckets.values())
+        values, counts = array("d", self._buckets), array("q", self._buckets.values())
         return SimpleNamespace(value_us=values.tobytes(), count=counts.tobytes())
 
 

@@ -98,7 +98,7 @@ def test_the_whole_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             "use only one of --json, --sql, --advice, --install, --mode and --hints" in refused.err,
         ) == (2, True)
         without = ask("engine", in_engine="false")
-        assert "0 targets of the study have in_engine = true\nhint: add it to the one [target.NAME]" in without.err
+        assert "no target of the study has in_engine = true\nhint: give it to one [target.NAME]" in without.err
 
 
 @pytest.mark.service

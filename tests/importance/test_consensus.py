@@ -75,6 +75,31 @@ def test_a_ranker_that_cannot_is_said() -> None:
         rank_knobs(LINES, [SardRanker()])
 
 
+def test_a_broken_ranker_takes_no_part() -> None:
+    """A plug-in's mistake does not cost the ranks of the others, nor a study its report."""
+
+    class Broken:
+        name = "broken"
+
+        def rank(self, problem: RankProblem) -> Ranking:
+            raise ZeroDivisionError("division by zero")
+
+    found = rank_knobs(LINES, [Broken(), Said("partial", "abc"), LassoRanker()])
+    assert [ranking.ranker for ranking in found.rankings] == ["lasso"]
+    assert "broken takes no part, for it failed: ZeroDivisionError: division by zero" in found.notes
+    assert "partial takes no part: it has not ranked each knob of the space once" in found.notes
+
+
+def test_a_baseline_outside_the_space_leaves_the_ranks() -> None:
+    """Ranges that were narrowed since: the trials still tell, only nothing is compared with the baseline."""
+    beyond = replace(LINES, baseline=LINES.baseline.replace({"a": 7.0}))
+    found = rank_knobs(beyond, QUICK)
+    assert found.names[:2] == ("a", "b")
+    assert found.not_worth == {}
+    (note,) = (note for note in found.notes if "the baseline" in note)
+    assert note.startswith("which knobs gain nothing over the baseline is not known: a=7.0 ")
+
+
 def test_disagreement_widens_intervals_and_has_no_veto() -> None:
     agree = rank_knobs(LINES, [Said(f"r{i}", "abcdefgh") for i in range(5)])
     one_differs = rank_knobs(LINES, [*[Said(f"r{i}", "abcdefgh") for i in range(4)], Said("other", "hgfedcba")])

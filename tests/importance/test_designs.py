@@ -49,6 +49,15 @@ def test_fold_over_frees_main_effects_of_pairs() -> None:
         assert bool(np.all(pairs @ signs == 0)) is fold_over
 
 
+def test_sard_needs_a_knob_with_two_levels() -> None:
+    """Special values are no levels: runs that are all alike would be measured for nothing, or too many be asked for."""
+    switch = Knob(name="switch", kind=KnobKind.INTEGER, low=8, high=8, default=8, special=(0,))
+    with pytest.raises(UsageError, match="n_knobs=1, of which none has two levels"):
+        make_design("sard", Space([switch]), Config({"switch": 8}))
+    space = Space([switch, *flat_space(7).knobs.values()])
+    assert len(make_design("sard", space, space.default(), 8).configs) == 8
+
+
 def test_sard_says_what_is_aliased_and_left_out() -> None:
     notes = " ".join(sard_design(MIXED, MIXED.default()).notes)
     assert "Main effects are free of two-factor interactions" in notes

@@ -170,6 +170,14 @@ def test_the_page_reads_without_javascript(ranked: tuple[Study, Consensus]) -> N
     assert not {"link", "img", "iframe"} & set(read(page).tags)
 
 
+def test_the_page_names_every_study_behind_the_ranks(ranked: tuple[Study, Consensus]) -> None:
+    (study, trials), consensus = ranked
+    alone = read(render_rank_html(study, consensus, trials)).text
+    assert f" study {study.name} measured trials 73 " in squeezed(alone)
+    both = read(render_rank_html(study, consensus, trials, sources=("mine", "<b>theirs"))).text
+    assert " studies mine, <b>theirs measured trials 73 " in squeezed(both)
+
+
 def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Study, Consensus]) -> None:
     (study, trials), consensus = ranked
     doubtful = Consensus(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
@@ -29,6 +30,16 @@ def test_finds_the_bottom_of_a_bowl(strategy: str) -> None:
     searcher = DifferentialEvolutionSearcher(problem(grid(), population=8, strategy=strategy))
     drive(searcher, 120)
     assert bowl(best_config(searcher)) < 0.02
+
+
+@pytest.mark.parametrize("target", range(4))
+def test_a_member_is_moved_by_others_only(target: int) -> None:
+    """Storn and Price, eq. 2: r1, r2 and r3 differ from each other and from the target; of four members all others are drawn."""
+    searcher = DifferentialEvolutionSearcher(problem(grid(4), population=4, strategy="rand"))
+    drive(searcher, 4)
+    for seed in range(5):
+        moved = searcher._moved(target, list(np.eye(4)), np.random.default_rng(seed))
+        assert np.flatnonzero(moved == 0.0).tolist() == [target]
 
 
 def test_members_only_get_better_and_no_failure_gets_in() -> None:

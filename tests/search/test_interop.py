@@ -43,6 +43,15 @@ def test_flat_space_there_and_back(name: str) -> None:
             )
 
 
+def test_a_label_that_a_library_does_not_know_has_a_name_all_the_same() -> None:
+    """The server's own value, which is legal in the space and none of the choices that are tried."""
+    mode = Knob(name="mode", kind=KnobKind.CHOICE, choices=("a", "b"), default="own")
+    level = Knob(name="level", kind=KnobKind.CHOICE, choices=("low", "high"), default="high")
+    space = Space([mode, level], also_legal={"level": ["odd"]})
+    flat = ParameterSpace(space)
+    assert flat.values(space.canonical({"mode": "own", "level": "odd"})) == {"mode": "a", "level": "high"}
+
+
 def test_flat_space_repairs() -> None:
     space = grid(2, 100, "a + b <= 50")
     assert space.is_feasible(ParameterSpace(space).config({"a": 90, "b": 80}))
@@ -194,6 +203,25 @@ def test_conditions_and_forbidden_clauses_are_imported() -> None:
 
 
 @needs_configspace
+@pytest.mark.parametrize(("choices", "kind"), [([False, True], KnobKind.BOOLEAN), ([0, 1], KnobKind.CHOICE)])
+def test_conditions_on_switches_are_imported(choices: list[Any], kind: KnobKind) -> None:
+    """False and True are a boolean, 0 and 1 are two choices; both may decide about another knob."""
+    require("configspace")
+    import ConfigSpace
+
+    given = ConfigSpace.ConfigurationSpace(seed=1)
+    switch = ConfigSpace.CategoricalHyperparameter("switch", choices, default_value=choices[1])
+    depth = ConfigSpace.Integer("depth", (1, 9), default=4)
+    given.add(switch, depth, ConfigSpace.EqualsCondition(depth, switch, choices[1]))
+    space = from_configspace(given)
+    knob = space.knobs["switch"]
+    assert (knob.kind, knob.default) == (kind, knob.labels[1])
+    off = space.canonical({"switch": knob.labels[0], "depth": 9})
+    assert off["depth"] == 4
+    assert space.canonical({"switch": knob.labels[1], "depth": 9})["depth"] == 9
+
+
+@needs_configspace
 def test_kinds_without_counterpart_are_named() -> None:
     require("configspace")
     import ConfigSpace
@@ -231,6 +259,34 @@ def test_sampler_learns_in_a_study_of_optuna() -> None:
 
 
 @needs_optuna
+def test_a_baseline_that_is_no_value_of_a_parameter_is_named() -> None:
+    with pytest.raises(UsageError, match="baseline kind='2' is not a value of CategoricalDistribution"):
+        sampled("random", 2, baseline={"kind": "2"})
+
+
+@needs_optuna
+@pytest.mark.parametrize(("baseline", "n"), [({}, 5), ({"x": 0.01, "n": 50, "kind": None}, 9)])
+def test_the_unit_of_the_values_does_not_matter_to_the_sampler(baseline: dict[str, Any], n: int) -> None:
+    """Searchers know what half or twice the throughput is: a value in milliseconds is none of that for being large.
+
+    Without a baseline nothing is known of the first few, which are spread out.
+    """
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    def asked(unit: float) -> list[Any]:
+        study = optuna.create_study(sampler=TrimtabSampler("auto", seed=3, baseline=baseline))
+        if baseline:
+            study.enqueue_trial(baseline)
+        study.optimize(lambda trial: unit * (5.0 + objective(trial)), n_trials=n)
+        return [trial.params for trial in study.trials]
+
+    assert asked(2.0**-10) == asked(2.0**10)
+
+
+@needs_optuna
 def test_sampler_is_deterministic() -> None:
     first, second = ([t.params for t in sampled("gp", 8).trials] for _ in range(2))
     assert first == second
@@ -254,7 +310,6 @@ def test_sampler_maximises_and_learns_from_failures() -> None:
     assert sum(t.state is optuna.trial.TrialState.FAIL for t in study.trials) < 10
 
 
-@needs_optuna
 @needs_optuna
 def test_a_pruned_trial_is_no_failure() -> None:
     """A median pruner prunes half of the trials: that half of the space fails would be a wrong lesson."""
@@ -280,6 +335,7 @@ def test_a_pruned_trial_is_no_failure() -> None:
     ]
 
 
+@needs_optuna
 def test_sampler_refuses_several_objectives() -> None:
     require("optuna")
     import optuna

@@ -40,6 +40,14 @@ def test_leaps_along_what_helped() -> None:
     assert path[path.index(Config({"a": 20, "b": 20})) + 1] == Config({"a": 30, "b": 30})
 
 
+def test_the_direction_that_helped_is_tried_first_the_next_time() -> None:
+    """Also where the other one could not be tried, at the end of a range."""
+    searcher = PatternSearcher(problem(grid(1), Config({"a": 100}), probes=0, step=0.1))
+    searcher._signs[:] = 1.0
+    drive(searcher, 4, lambda config: float(config["a"]))
+    assert searcher._signs.tolist() == [-1.0]
+
+
 def test_knobs_with_few_values_take_the_next_one() -> None:
     on = Knob(name="on", kind=KnobKind.BOOLEAN, default=False)
     mode = Knob(name="mode", kind=KnobKind.ORDINAL, choices=("low", "mid", "high"), default="low")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,6 +122,32 @@ def test_what_is_drawn_lies_near_the_best_and_is_the_same_again() -> None:
     configs = drawn()
     assert configs == drawn()
     assert all(abs(float(config["cost"]) - 1.0) < 4.0 for config in configs)
+
+
+def test_the_best_is_no_single_lucky_trial() -> None:
+    """As every searcher it goes by the mean over repeats, and leaves out what failed as often as it ran."""
+    searcher = steady(lambda n: InternalError("searcher='x' failed"))
+    lucky, good, frail = (BASE.replace({"size": size}) for size in (32, 64, 128))
+    for number, (config, loss) in enumerate([(lucky, -0.6), (lucky, 0.1), (lucky, 0.1), (good, -0.3), (frail, -0.9)]):
+        searcher.tell(replace(trial(config, loss), number=number))
+    searcher.tell(replace(trial(frail, 0.0), number=9, status=Status.CRASHED, loss=None))
+    best = searcher.best()
+    assert best is not None
+    assert best.config == good
+    assert steady(lambda n: BASE).best() is None
+
+
+def test_a_best_or_baseline_outside_the_space_is_no_place_to_draw_near() -> None:
+    """A space that was narrowed since: nothing of it may end the study."""
+    searcher = FallbackSearcher(
+        Scripted(lambda n: InternalError("searcher='x' failed")),
+        space=SPACE,
+        baseline=BASE.replace({"cost": 99.0, "way": "z"}),
+        seed=1,
+        say=lambda line: None,
+    )
+    searcher.tell(trial(BASE.replace({"size": 9999}), -0.5))
+    assert all(SPACE.is_feasible(config) for config in searcher.ask(5))
 
 
 def test_one_config_over_and_over_is_replaced() -> None:

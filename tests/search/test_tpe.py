@@ -63,6 +63,16 @@ def test_a_joint_density_keeps_what_belongs_together() -> None:
     assert single[0] == pytest.approx(single[1])
 
 
+def test_widths_of_single_knobs_are_gaps_in_the_range() -> None:
+    """Special values, which are bins, are no neighbours, and the range ends where the bins begin."""
+    places = np.array([[0.1], [0.3], [0.8]])
+    plain = Parzen(places, (np.zeros(1), np.zeros(1, dtype=np.int64)), is_joint=False)
+    assert plain._sd.ravel() == pytest.approx([0.25, 0.5, 0.5], abs=1e-12)
+    mixed = np.vstack([0.6 + 0.4 * places, [[0.15], [0.45], [0.45]]])
+    special = Parzen(mixed, (np.array([0.6]), np.array([2])), is_joint=False)
+    assert special._sd[:3] == pytest.approx(0.4 * plain._sd)
+
+
 @pytest.mark.parametrize("multivariate", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_finds_the_bottom_of_a_bowl(multivariate: bool) -> None:
     """Median of three seeds; three knobs of five do nothing."""

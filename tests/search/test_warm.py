@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from trimtab.records import Status
 from trimtab.search import PastStudy, SearchProblem, create
 from trimtab.search.rgpe import misranked, shares_won
 from trimtab.search.warm import WarmLog, warmed
@@ -55,6 +56,19 @@ def test_a_past_that_misleads_is_dropped(surface: Surface) -> None:
     (line,) = log.take()
     assert line.startswith("the prior of study='liar' is dropped: it may well put ")
     assert log.take() == []
+
+
+def test_a_past_is_not_dropped_while_all_trials_are_alike(surface: Surface) -> None:
+    """Within their noise: nothing speaks against it, so it keeps its weight."""
+    log = WarmLog()
+    searcher = warmed("auto", _problem(surface, _past(surface)), log)
+    searcher.tell(replace(surface.evaluate(surface.baseline, 0, 0), loss=0.0, loss_se=0.5))
+    for number in range(1, 7):
+        told = surface.evaluate(searcher.ask()[0], number, 0)
+        searcher.tell(replace(told, status=Status.OK, loss=0.001 * number, loss_se=0.5))
+    assert log.dropped == {}
+    assert log.weights == {"past": 1.0}
+    assert log.n_asks >= 4
 
 
 def test_a_past_is_not_dropped_while_nothing_meets_a_constraint(surface: Surface) -> None:
@@ -126,14 +140,20 @@ def test_misranked_pairs() -> None:
     assert misranked(losses, losses, se, (1,)).max() == 0.0
     assert misranked(-losses, losses, se, (1,)).min() == 1.0
     assert misranked(np.zeros(6), losses, se, (1,)) == pytest.approx(0.5)
-    assert misranked(losses, np.zeros(6), se, (1,)) == pytest.approx(0.5)
+    assert np.isnan(misranked(losses, np.zeros(6), se, (1,))).all()
     blurred = misranked(-losses, losses, np.full(6, 9.0), (1,))
-    assert blurred == pytest.approx(0.5), "pairs within the noise say nothing"
+    assert np.isnan(blurred).all(), "pairs within the noise say nothing"
+    one = misranked(losses, np.array([0.0, 0, 0, 0, 0, 2.0]), np.full(6, 0.9), (1,))
+    assert np.nanmax(one) == 0.0
+    assert 0 < np.isnan(one).sum() < 100, "draws without the one that differs say nothing"
 
 
 def test_shares_of_draws_won() -> None:
-    losses = np.array([[0.1, 0.2, 0.3, 0.1], [0.2, 0.2, 0.1, 0.4]])
-    assert shares_won(losses).tolist() == [0.625, 0.375]
+    losses, prior = np.array([[0.1, 0.2, 0.3, 0.1], [0.2, 0.2, 0.1, 0.4]]), np.array([1.0, 0.0])
+    assert shares_won(losses, prior).tolist() == [0.625, 0.375]
+    nothing = np.full((2, 4), np.nan)
+    assert shares_won(nothing, prior).tolist() == [1.0, 0.0]
+    assert shares_won(np.hstack([losses, nothing]), prior).tolist() == [0.8125, 0.1875]
 
 
 @pytest.mark.parametrize("name", ["trust-region", "contextual-gp", "gp"])

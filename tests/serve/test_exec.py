@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -27,7 +29,7 @@ def reached(monkeypatch: pytest.MonkeyPatch) -> Callable[[Api], None]:
             def request(self, method: str, url: str, **more: Any) -> httpx.Response:
                 return api.call(method, url.removeprefix(_URL), **more)
 
-        monkeypatch.setattr("trimtab.client.Server", lambda url: Server(url, TOKEN, http=Wire(), patience_s=0))
+        monkeypatch.setattr("trimtab.client.Server", lambda url, **more: Server(url, TOKEN, http=Wire(), **more))
 
     return reach
 
@@ -43,6 +45,59 @@ def run_exec(*code: str) -> int:
         main([*words, *code, "{level}"])
     assert isinstance(end.value.code, int)
     return end.value.code
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between tries, none of which is waited for."""
+    now, found = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        found.append(seconds)
+        now[0] += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0], perf_counter=time.perf_counter)
+    monkeypatch.setattr("trimtab.client.synchronous.time", clock)
+    return found
+
+
+def test_a_server_that_is_not_there_is_said_at_once_and_given_up_soon(
+    hurried: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Dead:
+        def request(self, method: str, url: str, **more: Any) -> httpx.Response:
+            raise httpx.ConnectError("[Errno 111] Connection refused")
+
+    monkeypatch.setattr("trimtab.client.Server", lambda url, **more: Server(url, TOKEN, http=Dead(), **more))
+    assert run_exec(*_PASS) == 2
+    away = f"server='{_URL}' cannot be reached: [Errno 111] Connection refused"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{away}; trying again for 10s",
+        f"error: {away}",
+        "hint: is `trimtab serve` running there? if not, start it, or give the address of one that runs",
+    ]
+    assert sum(hurried) <= 10
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(
+    api: Api, reached: Callable[[Api], None], hurried: list[float], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    reached(api)
+    call, asked = api.call, []
+
+    def seldom(method: str, path: str, **more: Any) -> httpx.Response:
+        asked.append(path)
+        if path.endswith("/report") and sum(each == path for each in asked) < 10:
+            raise httpx.ConnectError("no answer")
+        return call(method, path, **more)
+
+    monkeypatch.setattr(api, "call", seldom)
+    assert run_exec(*_PASS) == 0
+    told = capsys.readouterr().err
+    assert f"server='{_URL}' cannot be reached: no answer; trying again for 60s\n" in told
+    assert told.endswith(f"report: {_URL}, or `trimtab report x` where that server runs\n")
+    assert 10 < sum(hurried) < 60
 
 
 def test_it_leaves_when_it_is_interrupted(

@@ -128,7 +128,9 @@ def test_a_server_says_what_is_wrong(tmp_path: Path, serving: Serving) -> None:
         assert said in told
     with (
         Server(serving.url, "wrong-token-of-16-letters") as server,
-        pytest.raises(ServerError, match="bears no token, or a wrong one"),
+        pytest.raises(
+            ServerError, match="bears no token, or a wrong one\nhint: set TRIMTAB_TOKEN to the server's token"
+        ),
     ):
         server.join("f")
     with (

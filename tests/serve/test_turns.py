@@ -14,23 +14,37 @@ MANY = 100
 """More requests than there are threads of either kind."""
 
 
-@pytest.mark.parametrize("path", ["", "/best"])
-def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, path: str) -> None:
-    for name in ("busy", "other"):
-        assert api.post("/api/v1/sessions", {**BEGIN, "name": name, "searcher": "gp"}).status_code == 201
+BUSY = {**BEGIN, "name": "busy", "searcher": "gp"}
+ASKED: dict[str, tuple[str, str, object]] = {
+    "show": ("GET", ONE.format("busy"), None),
+    "best": ("GET", ONE.format("busy") + "/best", None),
+    "begin": ("POST", "/api/v1/sessions", BUSY),
+    "pause": ("POST", ONE.format("busy") + "/pause", {}),
+}
 
-    async def asked() -> tuple[int, int, list[int]]:
+
+@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("is_loading", [False, True])
+def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, what: str, is_loading: bool) -> None:
+    for begun in (BUSY, {**BUSY, "name": "other"}):
+        assert api.post("/api/v1/sessions", begun).status_code == 201
+    sessions = api.hub.sessions
+    if is_loading:
+        del sessions._held["busy"]
+    method, path, body = ASKED[what]
+
+    async def asked() -> tuple[int, list[int], list[int]]:
         transport = httpx.ASGITransport(api.app)
         headers = {"Authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1979", headers=headers) as client:
-            with api.hub.sessions._held["busy"].lock:
-                waiting = [asyncio.create_task(client.get(ONE.format("busy") + path)) for _ in range(MANY)]
+            with sessions._alone("busy") if is_loading or what == "begin" else sessions._held["busy"].lock:
+                waiting = [asyncio.create_task(client.request(method, path, json=body)) for _ in range(MANY)]
                 await asyncio.sleep(0.2)
-                other = await asyncio.wait_for(client.get(ONE.format("other") + path), 30)
+                others = [await asyncio.wait_for(client.get(ONE.format(f"other{end}")), 30) for end in ("", "/best")]
                 n_done = sum(task.done() for task in waiting)
-            return n_done, other.status_code, [(await task).status_code for task in waiting]
+            return n_done, [each.status_code for each in others], [(await task).status_code for task in waiting]
 
-    assert run(asked()) == (0, 200, [200] * MANY)
+    assert run(asked()) == (0, [200, 200], [200] * MANY)
     assert len(api.hub.turns) == 0
 
 

@@ -53,7 +53,7 @@ def write(place: Place, port: int, workload: str, *, objective: str = "throughpu
 @pytest.mark.parametrize(
     ("workload", "words"),
     [
-        ('kind = "tpcds"', "no plug-in 'tpcds' in workloads="),
+        ('kind = "tpcds"', "no plug-in 'tpcds' in workloads"),
         ('kind = "ycsb"\nread = 0.5\nupdate = 0.4', "the shares of the operations sum to 0.9: read 0.5 + update 0.4"),
         (
             'kind = "ycsb"\nworkload = "A"\nload = { rate = 1e9 }',

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from tests.session.conftest import measured, seconds, spec
 from trimtab import plugins
-from trimtab.errors import InternalError
+from trimtab.errors import HistoryError, InternalError
 from trimtab.measure import Interval
 from trimtab.records import Role, Status
 from trimtab.session import Answer, Layer, Point, Report, Result, Session, Sessions
@@ -77,6 +79,29 @@ def test_a_log_holds_points_and_results(opened: Opened, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     session, _ = opened().begin(session.spec)
     assert len(path.read_text().splitlines()) == 4  # a restart writes nothing again
+
+
+def test_a_log_has_whole_lines_only(opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, _ = opened().begin(spec(layers=[{"kind": "log"}]))
+    client, write, left = session.join("a").id, os.write, [25]
+
+    def taken(handle: int, data: bytes) -> int:
+        """As a disk that takes ten bytes at a time, until it is full."""
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        n = write(handle, data[: min(10, left[0])])
+        left[0] -= n
+        return n
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trimtab.session.layers.log.os.write", taken)
+        with pytest.raises(HistoryError, match="layer 'log' cannot write path=.*No space left on device"):
+            session.fetch(client)
+        (path,) = (tmp_path / "logs").iterdir()
+        assert path.read_bytes() == b""
+        left[0] = 10**6
+        measured(session, client, 1)
+    assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["point", "result"]
 
 
 def test_groups_are_searched_one_after_the_other(opened: Opened) -> None:

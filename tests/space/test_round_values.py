@@ -81,6 +81,7 @@ def test_the_found_value_is_legal_however_odd_and_others_are_refused() -> None:
     assert space.default() == Config({"buffers": 51351})
     assert space.decode(space.encode(space.default())) == space.default()
     with pytest.raises(
-        SpaceError, match=r"buffers=51352 is not one of the round values that are tried \(nearest: 384MB\)"
+        SpaceError,
+        match=r"buffers=410816kB \(51352 in 8kB\) is not one of the round values that are tried \(nearest: 384MB\)",
     ):
         space.validate({"buffers": 51352})

@@ -35,9 +35,13 @@ BUDGET = Constraint(
         ({"work_mem": 64.5}, "work_mem=64.5 is not a whole number", "legal: 64kB"),
         ({"work_mem": True}, "work_mem=True is not a whole number", "legal: 64kB"),
         ({"work_mem": [64]}, "work_mem=[64] is not a whole number", "legal: 64kB"),
-        ({"work_mem": 63}, "work_mem=63 is out of range", "legal: 64kB to 2GB"),
+        ({"work_mem": 63}, "work_mem=63kB (63 in kB) is out of range", "legal: 64kB to 2GB"),
         ({"autovacuum_work_mem": 0}, "autovacuum_work_mem=0 is out of range", "(1024 to 2097152 in kB), or -1"),
-        ({"shared_buffers": 2**40}, "shared_buffers=1099511627776 is out of range", "legal: 16MB to 8GB"),
+        (
+            {"shared_buffers": 2**40},
+            "shared_buffers=8192TB (1099511627776 in 8kB) is out of range",
+            "legal: 16MB to 8GB",
+        ),
         ({"hash_mem_multiplier": float("nan")}, "hash_mem_multiplier=nan is not a finite number", "legal: 1 to 8"),
         ({"jit": 1}, "jit=1 is not true or false", "legal: off, on"),
         ({"wal_compression": 0}, "wal_compression=0 is not a text", "legal: off, pglz, lz4"),
@@ -215,7 +219,7 @@ def test_the_default_may_lie_outside_the_useful_range() -> None:
     space = Space([knob], [Constraint("m >= 64kB")])
     assert space.default() == Config({"m": 64})
     assert space.is_feasible(space.default())
-    with pytest.raises(SpaceError, match="m=65 is out of range"):
+    with pytest.raises(SpaceError, match=r"m=65kB \(65 in kB\) is out of range"):
         space.validate({"m": 65})
 
 

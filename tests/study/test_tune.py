@@ -217,7 +217,7 @@ def test_slip_in_the_file_of_a_known_study_shows_as_itself(fake: FakeStudy) -> N
     fake.text = fake.text.replace("12 trials", "3 trials")
     fake.tune()
     fake.text = fake.text.replace('[workload]\nkind = "fake"', '[workload]\nkind = "fkae"')
-    with pytest.raises(UsageError, match="no plug-in 'fkae' in workloads="):
+    with pytest.raises(UsageError, match="no plug-in 'fkae' in workloads"):
         fake.tune()
 
 
@@ -272,7 +272,7 @@ def test_a_target_that_somebody_changes_while_the_data_is_made_is_left_alone(
 
 def test_unknown_searcher_is_refused_before_anything_is_measured(fake: FakeStudy) -> None:
     fake.text += '\n[search]\nsearcher = "magic"\n'
-    with pytest.raises(UsageError, match="no plug-in 'magic' in searchers="):
+    with pytest.raises(UsageError, match="no plug-in 'magic' in searchers"):
         fake.tune()
     assert fake.workload.seeds == []
 

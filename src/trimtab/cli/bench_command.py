@@ -81,9 +81,7 @@ _LIMITS = {
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="File with NAME = VALUE lines, such as the fragment that `tune` writes for a database.",
 )
-@click.option(
-    "--runs", metavar="N", show_default=str(_RUNS), type=click.IntRange(1, 100), help="Number of measurements."
-)
+@click.option("--runs", metavar="N", type=click.IntRange(1, 100), help=f"Number of measurements; default: {_RUNS}.")
 @click.option(
     "--find-rate",
     "slo_text",

@@ -16,7 +16,7 @@ def command() -> None:
     """Check the catalogue of a program that you describe yourself (kind = "program")."""
 
 
-@command.command("check")
+@command.command("check", short_help="list everything that is wrong with a catalogue")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.toml")
 @json_option
 def check(file: Path, as_json: bool) -> int:

@@ -23,6 +23,9 @@ _EXIT = {"better": 0, "no_improvement": 1}
 _QUIET_S = 5.0
 """How long a server may have no point for us before that is worth a line."""
 
+_FIRST_S = 10.0
+"""How long a server that is not there yet is waited for; once it has begun the session, as long as a client waits by default."""
+
 _SHORTEST_LEASE_S, _LONGEST_LEASE_S = 600.0, 7 * 86400.0
 _REPORT_S = 60.0
 """What a lease is longer than a run may take: the client tries for so long to report it."""
@@ -105,7 +108,11 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     is_remote = bool(options["server"])
     with signals_interrupt():  # the measured program is killed, and what was measured is kept
         found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
-    _show(found, program, as_json, report=command_at(state_dir, f"trimtab report {found['name']}"))
+    report = f"trimtab report {found['name']}"
+    report = (
+        f"{options['server']}, or `{report}` where that server runs" if is_remote else command_at(state_dir, report)
+    )
+    _show(found, program, as_json, report=report)
     return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
 
 
@@ -211,8 +218,8 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
 
     rest = {key: value for key, value in body.items() if key not in ("name", "knobs")}
     rest |= {"lease": _lease(program.timeout_s), "again": options["again"]}
-    with Server(options["server"]) as server:
-        session = server.session(body["name"], body["knobs"], client="exec", **rest)
+    with Server(options["server"], on_wait=_say_waiting) as server:
+        session = server.session(body["name"], body["knobs"], client="exec", patience_s=_FIRST_S, **rest)
         try:
             _measure(_points(session), program)
         finally:
@@ -224,6 +231,10 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
             "name": body["name"], "result": session.result, "config": dict(session.best.config), "gain": session.best.gain,
             "is_proven": session.best.is_proven, "stop_reason": shown["stop_reason"],
         }  # fmt: skip
+
+
+def _say_waiting(why: str, most_s: float) -> None:
+    say(f"{why}; trying again for {most_s:.0f}s")
 
 
 def _points(session: Any) -> Iterator[Any]:

@@ -50,6 +50,16 @@ class LazyGroup(click.Group):
             return None
         return cast(click.Command, import_module(self._module.format(cmd_name.replace("-", "_"))).command)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        from difflib import get_close_matches
+
+        close = [] if args[0] in self._lines else get_close_matches(args[0], self._lines, n=1)
+        if close:
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")  # as of an option
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self._lines.items()))

@@ -56,6 +56,7 @@ def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
 
 def _print_study(study: StudyCopy) -> None:
     from trimtab.cli.history_options import table, when
+    from trimtab.report.values import ValueTexts
     from trimtab.report.words import counted, one_line
     from trimtab.units import format_size
 
@@ -70,8 +71,9 @@ def _print_study(study: StudyCopy) -> None:
         "server": record.machine.server_version,
         "host": record.machine.hostname,
         "machine": record.machine.cores
-        and f"{counted(record.machine.cores, 'core')}, {format_size(record.machine.memory_bytes)}",
-        "trials": f"{len(study.trials)}, events {len(study.events)}",
+        and f"{counted(record.machine.cores, 'core')}, {format_size(record.machine.memory_bytes)} of memory",
+        "trials": f"{len(study.trials):,}",
+        "events": f"{len(study.events):,}",
     }
     for key, value in facts.items():
         if value:
@@ -79,9 +81,11 @@ def _print_study(study: StudyCopy) -> None:
     if not study.trials:
         return
     click.echo()
-    rows = []
+    rows, texts = [], ValueTexts(record)
     for trial in study.trials:
-        changed = [f"{name}={trial.config.get(name)}" for name in trial.config.difference(record.baseline)]
+        changed = [
+            f"{name}={texts.of(name, trial.config.get(name))}" for name in trial.config.difference(record.baseline)
+        ]
         more = f" and {len(changed) - _MOST_CHANGES} more" if len(changed) > _MOST_CHANGES else ""
         loss = "" if trial.loss is None else f"{trial.loss:+z.3f}"  # z: no -0.000
         rows.append((str(trial.number), trial.role.value, trial.status.value, loss, trial.searcher,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any, get_args
 
 import click
@@ -10,6 +11,9 @@ import click
 from trimtab.cli.options import json_option, print_json
 
 __all__ = ["command"]
+
+_FOR_PROGRAMMERS = re.compile(r"(?:A|See) `\w+`(?:; immutable after construction)?\.")
+"""Sentences of a docstring that say nothing to who lists plug-ins."""
 
 
 def _describe(group: Any, name: str) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def _describe(group: Any, name: str) -> dict[str, Any]:
         return {"doc": "", "options": {}, "problem": f"{error.message}: {error.hint}"}
     options = getattr(cls, "OPTIONS", {})
     return {
-        "doc": (inspect.getdoc(cls) or "").partition("\n")[0],
+        "doc": _FOR_PROGRAMMERS.sub("", (inspect.getdoc(cls) or "").partition("\n")[0]).strip(),
         "options": {name: {"default": default, "help": text} for name, (default, text) in options.items()},
     }
 
@@ -43,7 +47,7 @@ def command(as_json: bool) -> int:
     for group, entries in found.items():
         click.echo(f"{group}:")
         for name, entry in entries.items():
-            click.echo(f"  {name}: {entry.get('problem') or entry['doc']}")
+            click.echo(f"  {name}: {entry.get('problem') or entry['doc']}".rstrip(": "))
             for option, row in entry["options"].items():
                 click.echo(f"    {option} = {row['default']!r}: {row['help']}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -49,6 +50,7 @@ def command(
     from trimtab.history import fixed_place, read_history_at
     from trimtab.report import print_rank, rank_to_json, require_html_place, write_rank_html
     from trimtab.study import history_of, make_rankers, rank_study
+    from trimtab.trial.command_line import command_at
 
     make_rankers(rankers)
     if html is not None:
@@ -65,13 +67,11 @@ def command(
             return 130
     with read_history_at(url, state_dir) as history:
         ranked = rank_study(history, name, beside=beside, rankers=rankers)
-    source = study if file is not None else "STUDY.toml"
-    next_command = (
-        f"trimtab rank {source} --design {design or 'lhs'} --runs {ranked.next_runs}" if ranked.next_runs else ""
-    )
+    next_command = f"trimtab rank {quote(study) if file is not None else 'STUDY.toml'} --design {design or 'lhs'}"
+    next_command = command_at(state_dir, f"{next_command} --runs {ranked.next_runs}") if ranked.next_runs else ""
     shown: dict[str, Any] = {"sources": ranked.sources, "top": top, "next_command": next_command}
     if html is not None:
-        write_rank_html(ranked.record, ranked.consensus, ranked.trials, html)
+        write_rank_html(ranked.record, ranked.consensus, ranked.trials, html, sources=ranked.sources)
         say(f"wrote {html}")
     if as_json:
         print_json(rank_to_json(ranked.record, ranked.consensus, **shown))

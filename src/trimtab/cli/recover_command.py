@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import json_option, print_json, require_one_of, state_option, tell_news
+from trimtab.units import counted
 
 if TYPE_CHECKING:
     from trimtab.trial import Entry
@@ -80,7 +81,7 @@ def _recover(state_dir: Path, retry: str, as_json: bool) -> int:
         return 0
     first = stuck[0]
     others = "".join(f"; study={each.study!r}: {each.error.message}" for each in stuck[1:])
-    told = f" ({len(done)} other entries were recovered)" if done else ""
+    told = f" ({counted(len(done), 'other entry')} recovered)" if done else ""
     raise type(first.error)(f"study={first.study!r}: {first.error.message}{others}{told}", hint=first.error.hint)
 
 

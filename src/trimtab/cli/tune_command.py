@@ -27,7 +27,9 @@ _EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
 @state_option
 @study_history_option
 @json_option
-@click.option("--again", is_flag=True, help="Start a new study even if one of this name exists, also of another host.")
+@click.option(
+    "--again", is_flag=True, help="Start a new study even if one of this name exists, of this host or another."
+)
 @click.option("--budget", metavar="TIME|TRIALS", help='Override the study file\'s budget: "5m" or "40 trials".')
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Also write the report as one HTML file.")
 @click.option("--quiet", "-q", is_flag=True, help="No progress on stderr.")

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from trimtab.client.wire import (
+    CONNECT_S,
     REFUSED,
     Best,
     Place,
@@ -41,6 +42,7 @@ class AsyncServer:
         patience_s: how long a server that cannot be reached, or is overloaded, is tried again.
         verify: file of certificates for a server's own TLS certificate; True for the system's.
         http: an `httpx.AsyncClient` of your own, for tests and proxies.
+        on_wait: is told why a request is tried again, and for how many seconds at most; once for each such request.
 
     Raises:
         ServerError: httpx is missing, or `url` is no URL.
@@ -48,16 +50,16 @@ class AsyncServer:
 
     def __init__(
         self, url: str | None = None, token: str | None = None, *, patience_s: float = 60.0, verify: str | bool = True,
-        http: Any = None,
+        http: Any = None, on_wait: Callable[[str, float], None] | None = None,
     ) -> None:  # fmt: skip
-        self._place, self._patience_s = Place.of(url, token), patience_s
+        self._place, self._patience_s, self._on_wait = Place.of(url, token), patience_s, on_wait
         self._own = http is None
         if http is None:
             try:
                 import httpx
             except ImportError as error:
                 raise no_httpx() from error
-            http = httpx.AsyncClient(verify=verify, timeout=_WAIT_S + 20)
+            http = httpx.AsyncClient(verify=verify, timeout=httpx.Timeout(_WAIT_S + 20, connect=CONNECT_S))
         self._http = http
 
     async def __aenter__(self) -> Self:
@@ -81,12 +83,16 @@ class AsyncServer:
         Raises:
             ServerError: it was refused, or the server did not come back in time.
         """
-        for pause in (*pauses(self._patience_s if patience_s is None else patience_s), None):
+        patience_s = self._patience_s if patience_s is None else patience_s
+        until = time.monotonic() + patience_s
+        for number, pause in enumerate((*pauses(patience_s), None)):
             try:
                 return await self._once(method, path, body)
             except ServerError as error:
-                if pause is None or not error.is_passing:
+                if pause is None or not error.is_passing or time.monotonic() + pause > until:
                     raise
+                if number == 0 and self._on_wait is not None:
+                    self._on_wait(error.message, patience_s)
                 await asyncio.sleep(pause)
         raise AssertionError("unreachable")
 
@@ -98,10 +104,7 @@ class AsyncServer:
                 method, f"{self._place.url}/api/v1{path}", json=body, headers=self._place.headers
             )
         except httpx.TransportError as error:
-            raise ServerError(
-                f"server={self._place.url!r} cannot be reached: {error}",
-                hint="is `trimtab serve` running there? TRIMTAB_SERVER says where",
-            ) from None
+            raise self._place.unreached(error) from None
         try:
             found = answer.json()
         except ValueError:
@@ -109,7 +112,13 @@ class AsyncServer:
         return checked(answer.status_code, found)
 
     async def session(
-        self, name: str, knobs: Sequence[Mapping[str, Any]], *, client: str = "", **options: Any
+        self,
+        name: str,
+        knobs: Sequence[Mapping[str, Any]],
+        *,
+        client: str = "",
+        patience_s: float | None = None,
+        **options: Any,
     ) -> AsyncSession:
         """Begins the session, or finds the one that was begun in the same way, and joins it.
 
@@ -117,13 +126,14 @@ class AsyncServer:
             name: of the session; clients of one name work on one search.
             knobs: made by `integer`, `real`, `boolean`, `choice` and `ordinal`.
             client: what people are shown of this client.
+            patience_s: how long a server that cannot be reached is tried again before the session is begun; None: as later on.
             options: objective ("minimise"), budget ("50 trials"), searcher, seed, clients, layers, constraints, … : see
                 docs/reference/sessions.md.
 
         Raises:
             ServerError: the server refuses them; the message names what is wrong.
         """
-        await self.request("POST", "/sessions", begin_body(name, knobs, options))
+        await self.request("POST", "/sessions", begin_body(name, knobs, options), patience_s=patience_s)
         return await self.join(name, client=client)
 
     async def join(self, name: str, *, client: str = "") -> AsyncSession:

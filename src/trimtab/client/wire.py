@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from trimtab.errors import UsageError
 
 __all__ = [
+    "CONNECT_S",
     "REFUSED",
     "Best",
     "Place",
@@ -29,10 +30,15 @@ __all__ = [
 
 Value = bool | int | float | str
 
+CONNECT_S = 5.0
+"""How long a server may take to accept a connection: an address that nobody answers at is told from one that works."""
+
 _RETRIED = (429, 502, 503, 504, 507)
 _LONGEST_PAUSE_S = 5.0
 _MOST_REASON = 4000
 """Characters."""
+
+_NOT_LET_IN = 401
 
 REFUSED = 422
 """Status of a report that is no figure."""
@@ -66,10 +72,11 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a server is, and what it is shown."""
+    """Where a server is, and what it is shown; `is_given`: by the program, not by the environment."""
 
     url: str
     token: str
+    is_given: bool = False
 
     @classmethod
     def of(cls, url: str | None, token: str | None) -> Place:
@@ -78,12 +85,22 @@ class Place:
         Raises:
             ServerError: a URL that is none.
         """
+        is_given = bool(url)
         url = (url or os.environ.get("TRIMTAB_SERVER") or "http://127.0.0.1:1979").rstrip("/")
         if not _is_url(url):
             raise ServerError(f"server={url!r} is not a URL", hint="write it as http://127.0.0.1:1979")
         if token is None:
             token = os.environ.get("TRIMTAB_TOKEN") or _of_file()
-        return cls(url, token)
+        return cls(url, token, is_given)
+
+    def unreached(self, why: Exception) -> ServerError:
+        """What is raised where nothing answers."""
+        where = (
+            "if not, start it, or give the address of one that runs" if self.is_given else "TRIMTAB_SERVER says where"
+        )
+        return ServerError(
+            f"server={self.url!r} cannot be reached: {why}", hint=f"is `trimtab serve` running there? {where}"
+        )
 
     @property
     def headers(self) -> dict[str, str]:
@@ -110,6 +127,8 @@ def checked(status: int, body: Any) -> dict[str, Any]:
     told = body if isinstance(body, dict) else {}
     detail = str(told.get("detail", "")) or f"the server answered with status={status}"
     hint = told.get("hint") or (None if told else "is this the address of a `trimtab serve`?")
+    if told and status == _NOT_LET_IN:
+        hint = "set TRIMTAB_TOKEN to the server's token, which it keeps in the file serve.token of its --state"
     raise ServerError(detail, hint=hint, status=status)
 
 

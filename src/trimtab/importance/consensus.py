@@ -10,7 +10,7 @@ import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.importance.knee import knee_of
 from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
 from trimtab.importance.resample import fit_of, knob_ranks, overlap_verdict, shares, unpredicted
@@ -94,7 +94,11 @@ def _ranked(problem: RankProblem, rankers: Sequence[Ranker]) -> Consensus:
     fit = fit_of(problem, samples)
     knee = knee_of([entry.score for entry in knobs])
     verdict = _verdict(used, knobs, samples, fit.is_better)
-    not_worth = {} if verdict else _not_worth(problem, samples, [entry.knob for entry in knobs[:knee]])
+    try:
+        not_worth = {} if verdict else _not_worth(problem, samples, [entry.knob for entry in knobs[:knee]])
+    except SpaceError as error:
+        not_worth = {}
+        refusals.append(f"which knobs gain nothing over the baseline is not known: {error.message}")
     left_out = [f"{r.ranker} is left out: {r.verdict}." for r in rankings if r not in used]
     notes = dict.fromkeys([*(note for ranking in rankings for note in ranking.notes), *left_out, *refusals])
     return Consensus(
@@ -115,9 +119,16 @@ def _rankings(problem: RankProblem, rankers: Sequence[Ranker]) -> tuple[list[Ran
     found, refusals = [], []
     for ranker in rankers:
         try:
-            found.append(ranker.rank(problem))
+            ranking = ranker.rank(problem)
         except UsageError as error:
             refusals.append(f"{ranker.name} takes no part: {error.message}")
+        except Exception as error:  # noqa: BLE001 - a plug-in: the others rank without it
+            refusals.append(f"{ranker.name} takes no part, for it failed: {type(error).__name__}: {error}")
+        else:
+            if sorted(ranking.names) == sorted(problem.space.knobs):
+                found.append(ranking)
+            else:
+                refusals.append(f"{ranker.name} takes no part: it has not ranked each knob of the space once")
     return found, refusals
 
 

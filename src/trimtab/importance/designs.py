@@ -66,11 +66,12 @@ def make_design(kind: str, space: Space, baseline: Config, runs: int | None = No
     """
     if kind not in DESIGNS:
         raise UsageError(f"unknown design={kind!r}", hint=f"use one of: {', '.join(DESIGNS)}")
-    varying = _varying(space)
     if kind == "sard":
-        size = len(plackett_burman(len(varying)))
-        _require_runs(kind, runs, size, f"{len(varying)} knobs need {size} runs, {2 * size} with fold-over")
+        n = len(_with_two_levels(space))
+        size = len(plackett_burman(n))
+        _require_runs(kind, runs, size, f"{n} knobs need {size} runs, {2 * size} with fold-over")
         return sard_design(space, baseline, fold_over=runs is None or runs >= 2 * size)
+    varying = _varying(space)
     if kind == "one-at-a-time":
         _require_runs(kind, runs, len(varying), f"{len(varying)} knobs need a run each")
         return one_at_a_time(space, baseline, 2 if runs is None else runs // len(varying))
@@ -106,6 +107,17 @@ def two_levels(knob: Knob) -> tuple[Value, Value]:
     return knob.clip(knob.low), knob.clip(knob.high)
 
 
+def _with_two_levels(space: Space) -> list[str]:
+    """The knobs of which a two-level design has both levels; a number with one ordinary value beside special ones is none."""
+    names = [name for name in _varying(space) if len(set(two_levels(space.knobs[name]))) == 2]
+    if not names:
+        raise UsageError(
+            f"n_knobs={len(space.knobs)}, of which none has two levels",
+            hint="open the ranges of knobs, or use design lhs",
+        )
+    return names
+
+
 def sard_design(space: Space, baseline: Config, *, fold_over: bool = True) -> Design:
     """A Plackett-Burman design: every knob low in half of the runs and high in the other, independently of all others.
 
@@ -119,7 +131,7 @@ def sard_design(space: Space, baseline: Config, *, fold_over: bool = True) -> De
         UsageError: no knob can vary.
         SpaceError: nothing is feasible.
     """
-    names = [name for name in _varying(space) if len(set(two_levels(space.knobs[name]))) == 2]
+    names = _with_two_levels(space)
     signs = plackett_burman(len(names))[:, : len(names)]
     if fold_over:
         signs = np.stack([signs, -signs], axis=1).reshape(-1, len(names))

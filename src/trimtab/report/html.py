@@ -56,7 +56,9 @@ def write_html(
     _write(render_html(study, trials, classes), path)
 
 
-def write_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial], path: str | Path) -> None:
+def write_rank_html(
+    study: StudyRecord, consensus: Consensus, trials: Sequence[Trial], path: str | Path, *, sources: Sequence[str] = ()
+) -> None:
     """Writes the ranking of `trimtab rank` with its plots to `path`, as one file.
 
     Args:
@@ -64,11 +66,12 @@ def write_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[T
         consensus: the ranks.
         trials: those behind the ranks; slices and interactions are made of them.
         path: of the file.
+        sources: names of the studies behind the ranks; the study's own when empty.
 
     Raises:
         UsageError: the file cannot be written.
     """
-    _write(render_rank_html(study, consensus, trials), path)
+    _write(render_rank_html(study, consensus, trials, sources=sources), path)
 
 
 def require_html_place(path: str | Path) -> None:
@@ -128,11 +131,15 @@ def report_figures(study: StudyRecord, trials: Sequence[Trial], summary: Summary
     return made if lines is None else made | {"parallel": lines}
 
 
-def render_rank_html(study: StudyRecord, consensus: Consensus, trials: Sequence[Trial]) -> str:
-    """The ranking as a whole HTML page."""
+def render_rank_html(
+    study: StudyRecord, consensus: Consensus, trials: Sequence[Trial], *, sources: Sequence[str] = ()
+) -> str:
+    """The ranking as a whole HTML page; arguments as in `write_rank_html`."""
     explanation = with_plots(study, trials, consensus)
     drawn = explanation_figures(explanation, times_of(study))
-    return _page("rank.html.j2", study, explanation, drawn, consensus=consensus)
+    return _page(
+        "rank.html.j2", study, explanation, drawn, consensus=consensus, sources=tuple(sources) or (study.name,)
+    )
 
 
 def _line_figures(summary: Summary) -> dict[str, Figure]:

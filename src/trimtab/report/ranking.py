@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def print_rank(
     """
     out = console or Console()
     if console is None and not out.is_terminal:
-        out = Console(width=PLAIN_WIDTH)
+        sys.stdout.write(rank_text(study, consensus, sources=sources, top=top, next_command=next_command))
+        return
     out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
 
 

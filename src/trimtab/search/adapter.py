@@ -3,7 +3,7 @@
 The library sees a space of parameters (`trimtab.search.parameters`) without constraints. What it proposes is moved to
 the nearest feasible config, and it is told the result under the values that it proposed. Libraries do not know
 repeats, and few of them know failure: each first answer for a proposal is told, a failure as the worst loss seen so
-far.
+far, so not before there is one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class AdapterSearcher(SearcherBase):
         super().__init__(problem)
         self.parameter_space = ParameterSpace(self.space)
         self._open: dict[Config, tuple[Any, Values]] = {}
-        self._worst = 0.0
+        self._worst: float | None = None
+        self._held: list[tuple[Any, Values]] = []
 
     @abstractmethod
     def _peer_ask(self) -> tuple[Any, Values] | None:
@@ -90,7 +91,12 @@ class AdapterSearcher(SearcherBase):
             self._tell_loss(token, values, trial.loss if trial.is_feasible else None)
 
     def _tell_loss(self, token: Any, values: Values, loss: float | None) -> None:
-        is_failed = loss is None or not math.isfinite(loss)
-        value = self._worst if loss is None or is_failed else loss
-        self._worst = max(self._worst, value)
-        self._peer_tell(token, values, value, is_failed)
+        if loss is not None and math.isfinite(loss):
+            self._worst = loss if self._worst is None else max(self._worst, loss)
+            self._peer_tell(token, values, loss, False)
+        else:
+            self._held.append((token, values))
+        if self._worst is not None:
+            for failed in self._held:
+                self._peer_tell(*failed, self._worst, True)
+            self._held = []

@@ -6,6 +6,7 @@ told in docs/measurements/search-tried.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -89,8 +90,10 @@ class AutoSearcher(BayesianSearcher):
     def _made(self) -> tuple[Design, Sequence[Member]]:
         options, temper = self.options, TEMPERS[self.options["temper"]]
         n = options["initial"] or n_first(self.space.n_dims, self.problem.budget_trials)
+        # Losses are relative to a baseline outside the space as well; one inside that is never measured (by Optuna) is not known.
+        par = math.nan if self.filler == self.problem.baseline else 0.0
         design = InteriorDesign(
-            self.space, n, self.problem.seed, self.filler, self.belief,
+            self.space, n, self.problem.seed, self.filler, self.belief, par=par,
             n_before=self.problem.n_before, step=temper.step, share=temper.share,
         )  # fmt: skip
         members = self._members()

@@ -132,19 +132,22 @@ def _knob(library: Any, parameter: Any, condition: str | None, special: tuple[in
     }
     for kind_of, (attribute, kind) in labels.items():
         if isinstance(parameter, kind_of):
-            values = tuple(map(_plain, getattr(parameter, attribute))) if attribute else (default,)
-            return _labelled(KnobKind(told.get("kind", kind)), values, default, kept)
+            if _is_boolean(parameter):
+                return Knob(kind=KnobKind.BOOLEAN, default=str(default) == "True", **kept)
+            values = map(_plain, getattr(parameter, attribute)) if attribute else (default,)
+            choices = tuple(map(str, values))
+            return Knob(kind=KnobKind(told.get("kind", kind)), choices=choices, default=str(default), **kept)
     raise SpaceError(
         f"hyper-parameter {parameter.name}: {type(parameter).__name__} has no counterpart",
         hint="use uniform integers and floats, categoricals, ordinals or constants",
     )
 
 
-def _labelled(kind: KnobKind, values: tuple[Any, ...], default: Any, kept: dict[str, Any]) -> Knob:
-    texts = tuple(map(str, values))
-    if kind is KnobKind.BOOLEAN or set(values) == {True, False}:
-        return Knob(kind=KnobKind.BOOLEAN, default=str(default) == "True", **kept)
-    return Knob(kind=kind, choices=texts, default=str(default), **kept)
+def _is_boolean(parameter: Any) -> bool:
+    """Whether it was a boolean knob, or has the choices True and False; 1 and 0 are none."""
+    if (parameter.meta or {}).get(_META, {}).get("kind") == KnobKind.BOOLEAN:
+        return True
+    return {repr(_plain(value)) for value in getattr(parameter, "choices", ())} == {"False", "True"}
 
 
 def _plain(value: Any) -> Any:
@@ -152,7 +155,10 @@ def _plain(value: Any) -> Any:
 
 
 def _literal(parameter: Any, value: Any) -> str:
-    return repr(_plain(value)) if hasattr(parameter, "lower") else repr(str(_plain(value)))
+    plain = _plain(value)
+    if hasattr(parameter, "lower"):
+        return repr(plain)
+    return str(plain) if _is_boolean(parameter) else repr(str(plain))
 
 
 _SIGNS = {"Equals": "==", "NotEquals": "!=", "LessThan": "<", "GreaterThan": ">"}

@@ -85,6 +85,7 @@ class InteriorDesign:
         space, n, seed: n configs.
         n_before: so many of them are left out, the first, because an earlier search has measured others.
         home: the baseline.
+        par: its loss while no trial tells it; NaN: not known, so no config is much worse or better.
         belief: plays and places that every second config takes some of, or None; the others are free of what may be a wrong
             prior.
         reach: share of each range, from its low end, that is sampled.
@@ -94,10 +95,10 @@ class InteriorDesign:
 
     def __init__(
         self, space: Space, n: int, seed: int, home: Config, belief: Belief | None, *,
-        n_before: int = 0, reach: float = 0.85, step: float = 1.0, share: float = 1.0,
+        par: float = 0.0, n_before: int = 0, reach: float = 0.85, step: float = 1.0, share: float = 1.0,
     ) -> None:  # fmt: skip
         self._space, self._seed, self._home, self._belief = space, seed, home, belief
-        self._reach, self._step = reach, step
+        self._reach, self._step, self._par = reach, step, par
         d = max(1, space.n_dims)
         self._first_share = min(share, _ALL / d)
         cube = scipy.stats.qmc.LatinHypercube(d, seed=np.random.default_rng([seed, 0, 3])).random(
@@ -134,7 +135,7 @@ class InteriorDesign:
     def _share(self, ledger: Ledger, centre: Evidence | None) -> float:
         """Share of the knobs that the next config moves."""
         home = ledger.get(self._home)
-        start = home.loss if home is not None and home.measured else 0.0
+        start = home.loss if home is not None and home.measured else self._par
         most = _HALF if centre is not None and centre.loss < start - _CLEARLY else 1.0
         share = min(most, self._first_share)
         for config in self._asked:

@@ -101,16 +101,19 @@ class DifferentialEvolutionSearcher(SearcherBase):
     def _trial(self, target: int, rng: np.random.Generator) -> Config:
         """The trial vector for a member, repaired to a feasible config."""
         points = [self.space.encode(member) for member in self._members]
-        own = points[target % len(points)]
-        moved = self._moved(own, points, rng)
+        place = target % len(points)
+        own = points[place]
+        moved = self._moved(place, points, rng)
         taken = rng.random(len(own)) < self.options["crossover"]
         if len(own):
             taken[rng.integers(len(own))] = True
         return self.space.repair(self.space.decode(_reflected(np.where(taken, moved, own))))
 
-    def _moved(self, own: Point, points: list[Point], rng: np.random.Generator) -> Point:
-        factor = self.options["factor"] * rng.uniform(0.5, 1.5)
-        first, second, third = (points[place] for place in rng.choice(len(points), 3, replace=len(points) < 3))
+    def _moved(self, target: int, points: list[Point], rng: np.random.Generator) -> Point:
+        """The moved vector for the member at `target`; the members that it is made of are others, each another one."""
+        factor, own = self.options["factor"] * rng.uniform(0.5, 1.5), points[target]
+        others = [place for place in range(len(points)) if place != target] or [target]
+        first, second, third = (points[place] for place in rng.choice(others, 3, replace=len(others) < 3))
         best = points[min(range(len(points)), key=lambda place: self._loss(self._members[place]))]
         if self.options["strategy"] == "best":
             return np.asarray(best + factor * (first - second))

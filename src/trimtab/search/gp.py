@@ -3,7 +3,7 @@
 Sources: S. Duan, V. Thummala, S. Babu, "Tuning Database Configuration Parameters with iTuned", VLDB 2009 (Latin
 hypercube, then Gaussian process with expected improvement, knobs ranked by their effect); J. Snoek, H. Larochelle,
 R. Adams, "Practical Bayesian Optimization of Machine Learning Algorithms", NeurIPS 2012; R. Garnett, "Bayesian
-Optimization", 2023, ch. 7; the sources of the parts are named in learner, acquisition and optimise, and in the room model.
+Optimization", 2023, ch. 7; the sources of the parts are named in surrogate, acquisition and optimise, and in the room model.
 """
 
 from __future__ import annotations

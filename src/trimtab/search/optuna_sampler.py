@@ -2,7 +2,8 @@
 
     study = optuna.create_study(sampler=TrimtabSampler("auto", seed=1))
 
-Values of the study's objective are losses as they are; a study that maximises is turned round. Failed trials teach where
+Values of the study's objective are losses as they are; a study that maximises is turned round. Where the first trial is that of
+the sampler's `baseline` (`study.enqueue_trial`), losses are relative to it, as in a study of Trimtab. Failed trials teach where
 failures lie; a pruned one has the last value that it reported, and one that reported none teaches nothing. Parameters that
 the objective does not suggest in every trial are drawn at random, as Optuna's own relational samplers do.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -48,7 +50,8 @@ class TrimtabSampler(BaseSampler):
         options: the searcher's own options.
 
     Raises:
-        UsageError: no such searcher (when the first trial is proposed), or a study with several objectives.
+        UsageError: no such searcher, or a baseline that is none (when the first trial is proposed), or a study with several
+            objectives.
     """
 
     def __init__(
@@ -67,6 +70,8 @@ class TrimtabSampler(BaseSampler):
         self._space_key: tuple[tuple[str, str], ...] = ()
         self._knobs: dict[str, Knob] = {}
         self._told: set[int] = set()
+        self._home: Config | None = None
+        self._par: float | None = None
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that all finished trials have in common.
@@ -90,7 +95,7 @@ class TrimtabSampler(BaseSampler):
         """Values for all of `search_space`, from the searcher.
 
         Raises:
-            UsageError: the searcher does not exist.
+            UsageError: the searcher does not exist, or the baseline is none of the parameters' values.
         """
         if not search_space:
             return {}
@@ -98,8 +103,8 @@ class TrimtabSampler(BaseSampler):
         sign = -1.0 if study.direction is StudyDirection.MAXIMIZE else 1.0
         for done in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED)):
             if done.number not in self._told and all(name in done.params for name in search_space):
+                searcher.tell(self._related(self._trial(done, search_space, sign), is_first=not self._told))
                 self._told.add(done.number)
-                searcher.tell(self._trial(done, search_space, sign))
         config = searcher.ask()[0]
         return {name: _outside(kind, config[name]) for name, kind in search_space.items()}
 
@@ -114,13 +119,21 @@ class TrimtabSampler(BaseSampler):
         if self._searcher is None or key != self._space_key:
             self._knobs = {name: _knob(name, kind) for name, kind in sorted(search_space.items())}
             space = Space(list(self._knobs.values()))
-            known = {n: _inside(search_space[n], v) for n, v in self._baseline.items() if n in self._knobs}
-            problem = SearchProblem(
-                space=space, baseline=space.default().replace(known), seed=self._seed, options=self._options
-            )
+            known = {n: _known(n, search_space[n], v) for n, v in self._baseline.items() if n in self._knobs}
+            self._home = space.default().replace(known)
+            problem = SearchProblem(space=space, baseline=self._home, seed=self._seed, options=self._options)
             self._searcher, self._space_key = create(self._name, problem), key
             self._told.clear()
+            self._par = None
         return self._searcher
+
+    def _related(self, trial: Trial, is_first: bool) -> Trial:
+        """With a loss relative to that of the baseline, if this was the first to be told: 0.1 is a tenth worse."""
+        if is_first and trial.config == self._home:
+            self._par = trial.loss
+        if trial.loss is None or self._par is None:
+            return trial
+        return replace(trial, loss=(trial.loss - self._par) / (abs(self._par) or 1.0))
 
     def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
         config = Config({name: _inside(kind, done.params[name]) for name, kind in search_space.items()})
@@ -167,6 +180,20 @@ def _inside(kind: BaseDistribution, value: Any) -> Value:
     if isinstance(kind, CategoricalDistribution):
         return _labels(kind.choices)[kind.choices.index(value)]
     return int(value) if isinstance(kind, IntDistribution) else float(value)
+
+
+def _known(name: str, kind: BaseDistribution, value: Any) -> Value:
+    """`_inside` of a value that a person gave.
+
+    Raises:
+        UsageError: it is none of the parameter's.
+    """
+    try:
+        return _inside(kind, value)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"baseline {name}={value!r} is not a value of {kind!r}", hint="give one of its values"
+        ) from error
 
 
 def _outside(kind: BaseDistribution, value: Value) -> Any:

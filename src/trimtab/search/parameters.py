@@ -58,7 +58,11 @@ class ParameterSpace:
         self.parameters: Mapping[str, Parameter] = {parameter.name: parameter for parameter in found}
 
     def values(self, config: Mapping[str, Value]) -> Values:
-        """What `config`, valid in the space, is called; a value outside the useful range is the nearest one inside."""
+        """What `config`, valid in the space, is called.
+
+        A number outside the useful range is the nearest one inside; a label that is none of the knob's own, as a server may
+        have it, is the default or the first.
+        """
         found: Values = {}
         for name, parameter in self.parameters.items():
             knob = self._space.knobs[name.removesuffix("?")]
@@ -66,7 +70,7 @@ class ParameterSpace:
             if parameter.name != knob.name:
                 found[name] = str(value) if value in knob.special else ORDINARY
             elif isinstance(value, (str, bool)):
-                found[name] = str(value)
+                found[name] = _among(str(value), parameter.choices, str(parameter.default))
             else:
                 number = knob.range.nearest(value)
                 found[name] = int(number) if parameter.kind == "int" else float(number)
@@ -84,7 +88,7 @@ def _parameters(knob: Knob) -> list[Parameter]:
     default = knob.default
     if not knob.is_numeric or isinstance(default, (str, bool)):
         choices = tuple(str(label) for label in knob.labels)
-        return [Parameter(knob.name, "choice", choices=choices, default=_among(str(default), choices))]
+        return [Parameter(knob.name, "choice", choices=choices, default=_among(str(default), choices, choices[0]))]
     low, high = knob.low or 0, knob.high or 0
     is_int = knob.kind is KnobKind.INTEGER and max(abs(low), abs(high)) < _WIDEST_INT
     found = []
@@ -95,12 +99,12 @@ def _parameters(knob: Knob) -> list[Parameter]:
         found.append(Parameter(knob.name, kind, cast(low), cast(high), knob.log, default=nearest))
     if knob.special:
         names = (ORDINARY, *map(str, knob.special))
-        found.append(Parameter(f"{knob.name}?", "choice", choices=names, default=_among(str(default), names)))
+        found.append(Parameter(f"{knob.name}?", "choice", choices=names, default=_among(str(default), names, ORDINARY)))
     return found
 
 
-def _among(text: str, choices: tuple[str, ...]) -> str:
-    return text if text in choices else choices[0]
+def _among(text: str, choices: tuple[str, ...], otherwise: str) -> str:
+    return text if text in choices else otherwise
 
 
 def _meant(knob: Knob, values: Mapping[str, int | float | str]) -> Value:

@@ -5,7 +5,7 @@
     c        cell of a coordinate: the number of its bin, or that of the range (the last)    (d,)
     C        cells of each coordinate                                                        (d,)
     ε        share of a component's mass that is spread over all cells, C / (n + C)          (d,)
-    σ        standard deviation of the component in the range, truncated to it               (n, d)
+    σ        standard deviation of the component in the range, before it is truncated to it  (n, d)
 
 A component at u_k has, in one coordinate, the mass (1 - ε) on its own cell and ε / C on each; within the range it is a
 truncated normal distribution if u_k lies in the range, else uniform. One component more is uniform in everything.
@@ -51,7 +51,7 @@ class Parzen:
         self._span = np.maximum(1.0 - self._begins, 1e-12)
         self._points = points
         self._cells = self._cell(points)
-        self._sd = np.full((n, d), _WIDTH * max(n, 1) ** (-1.0 / (d + 4))) if is_joint else _gaps(points)
+        self._sd = np.full((n, d), _WIDTH * max(n, 1) ** (-1.0 / (d + 4))) if is_joint else self._gaps()
         self._sd *= self._span
         low, high = self._edges(points)
         self._inside = np.maximum(special.ndtr(high) - special.ndtr(low), 1e-12)
@@ -61,6 +61,18 @@ class Parzen:
         number = np.minimum(np.floor(points / width), np.maximum(self._n_bins - 1, 0)).astype(np.int64)
         # A choice has no range: its last bin ends at 1.
         return np.where((points < self._begins) | (self._begins >= 1.0), number, self._n_bins)
+
+    def _gaps(self) -> Array:
+        """(n, d) larger distance of each point to its neighbours in the range and the ends, as a share of it, within bounds."""
+        found = np.ones(self._points.shape)
+        for j, n_bins in enumerate(self._n_bins):
+            inside = np.flatnonzero(self._cells[:, j] == n_bins)
+            place = (self._points[inside, j] - self._begins[j]) / self._span[j]
+            order = np.argsort(place, kind="stable")
+            steps = np.diff(np.r_[0.0, place[order], 1.0])
+            least = 1.0 / min(_WIDTH_FACTOR_MOST, len(inside) + 1)
+            found[inside[order], j] = np.clip(np.maximum(steps[:-1], steps[1:]), least, 1.0)
+        return found
 
     def _edges(self, points: Array) -> tuple[Array, Array]:
         """Both ends of the range in standard deviations from each point."""
@@ -113,14 +125,3 @@ class Parzen:
         even = flat / self._n_cells[j]
         mass = (1.0 - self._spread[j]) * np.where(same, own, 0.0) + self._spread[j] * even
         return np.log(np.hstack([mass, even]) + 1e-300)
-
-
-def _gaps(points: Array) -> Array:
-    """For every point and coordinate the larger distance to its neighbours and the ends, within bounds, (n, d)."""
-    n, d = points.shape
-    order = np.argsort(points, axis=0, kind="stable")
-    padded = np.vstack([np.zeros((1, d)), np.take_along_axis(points, order, axis=0), np.ones((1, d))])
-    steps = np.diff(padded, axis=0)
-    found = np.empty((n, d))
-    np.put_along_axis(found, order, np.maximum(steps[:-1], steps[1:]), axis=0)
-    return np.clip(found, 1.0 / min(_WIDTH_FACTOR_MOST, n + 1), 1.0)

@@ -66,16 +66,16 @@ class PatternSearcher(SteppedSearcher):
     def _explore(self, path: list[Config], step: float) -> Steps:
         """An exploratory move: each knob by one step, kept when it helps."""
         for axis in self._rng.permutation(self.space.n_dims):
-            for move in self._moves(path[-1], int(axis), step):
+            for sign, move in self._moves(path[-1], int(axis), step):
                 yield [move]
                 if self._loss(move) < self._loss(path[-1]):
                     path.append(move)
+                    self._signs[axis] = sign
                     break
-                self._signs[axis] *= -1.0
 
-    def _moves(self, here: Config, axis: int, step: float) -> Iterator[Config]:
-        """`here` with one knob changed, in the direction that helped last and then in the other; a knob with few
-        values takes the next of them, however large a step that is."""
+    def _moves(self, here: Config, axis: int, step: float) -> Iterator[tuple[float, Config]]:
+        """Directions, and `here` with one knob changed: first in the direction that helped last, then in the other; a knob
+        with few values takes the next of them, however large a step that is."""
         origin = self.space.encode(here)
         for sign in (self._signs[axis], -self._signs[axis]):
             reach = step
@@ -85,7 +85,7 @@ class PatternSearcher(SteppedSearcher):
                 move = self.space.decode(point)
                 if move != here:
                     if self.space.is_feasible(move):
-                        yield move
+                        yield sign, move
                     break
                 reach *= 2.0
 

@@ -3,13 +3,12 @@
 `GuardedSearcher`: what a searcher raises by mistake, and what it answers that is no answer, shows as an error that names it.
 `FallbackSearcher`: whatever the guarded one raises, and whatever it answers that is no config of the space, is made good: a
 value out of range is brought into it, a missing or senseless one is taken from the best config so far, and where there is no
-answer at all, or the same one over and over, one is drawn at random near the best config (within 0.1 of each range). After
+answer at all, or the same one over and over, one is drawn at random near the best config (about 0.1 of each range away). After
 three failures in a row the searcher is not asked any more. Each of these is said once in words, with the searcher's name.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from trimtab.errors import InternalError, SpaceError, TrimtabError
 from trimtab.records import Context, Role, Status, Trial
+from trimtab.search.ledger import Ledger
 from trimtab.search.searcher import Searcher, SearchProblem
 from trimtab.space import Config, Space
 
@@ -113,11 +113,10 @@ class FallbackSearcher:
     ) -> None:
         self._inner = inner
         self._space = space
-        self._baseline = baseline
+        self._ledger = Ledger(space, space.fit(baseline, space.default()))
         self._seed = seed
         self._tell_user = say
         self._said: set[str] = set()
-        self._best: Trial | None = None
         self._n_asked = 0
         self._n_failures = 0
         self._last: Config | None = None
@@ -139,17 +138,16 @@ class FallbackSearcher:
         return self._n_failures >= _MAX_FAILURES
 
     def tell(self, trial: Trial) -> None:
-        """Passes the trial on, and keeps the best."""
+        """Passes the trial on, and keeps what it says."""
         self._told = trial.context
-        best = math.inf if self._best is None or self._best.loss is None else self._best.loss
-        if trial.is_feasible and trial.loss is not None and trial.loss < best:
-            self._best = trial
+        self._ledger.tell(trial)
         if not self._is_given_up:
             self._tried(lambda: self._inner.tell(trial), None)
 
     def best(self) -> Trial | None:
-        """The feasible trial with the least loss that was told."""
-        return self._best
+        """As `Searcher.best`, whatever the searcher says."""
+        evidence = self._ledger.best()
+        return None if evidence is None else evidence.representative()
 
     def ask(self, n: int = 1) -> list[Config]:
         """Configs of the space, whatever the searcher answers."""
@@ -162,9 +160,9 @@ class FallbackSearcher:
     def _one(self) -> Config:
         self._n_asked += 1
         answer = None if self._is_given_up else self._tried(lambda: self._inner.ask(1)[0], None)
-        config = None if answer is None else self._mended(answer)
-        if config is None:
+        if answer is None:
             return self._near()
+        config = self._mended(answer)
         self._n_failures = 0
         self._n_same = self._n_same + 1 if config == self._last else 0
         self._last = config
@@ -199,27 +197,22 @@ class FallbackSearcher:
             self._said.add(text)
             self._tell_user(text)
 
-    def _mended(self, config: Config) -> Config | None:
-        """`config` itself when it is one of the space; else brought into it; None when nothing of it can be used."""
+    def _mended(self, config: Config) -> Config:
+        """`config` itself when it is one of the space; else brought into it."""
         space = self._space
         try:
             return space.validate(config)
         except SpaceError as error:
             self._say(f"the searcher gave a config that is none: {error.message}; it was brought into the space")
-        try:
-            return space.repair(space.fit(config, self._center))
-        except SpaceError:
-            return None
+        return space.repair(space.fit(config, self._center))
 
     @property
     def _center(self) -> Config:
-        return self._best.config if self._best is not None else self._baseline
+        evidence = self._ledger.best()
+        return self._ledger.home if evidence is None else evidence.config
 
     def _near(self) -> Config:
-        """Random around the best config, feasible; anywhere in the space when nothing near it is."""
+        """Random around the best config, feasible."""
         space, random = self._space, np.random.default_rng([self._seed, self._n_asked])
-        point = space.encode(space.canonical(self._center)) + random.normal(0.0, _RADIUS, space.n_dims)
-        try:
-            return space.repair(space.decode(np.clip(point, 0.0, 1.0)))
-        except SpaceError:
-            return space.sample(1, random)[0]
+        point = space.encode(self._center) + random.normal(0.0, _RADIUS, space.n_dims)
+        return space.repair(space.decode(np.clip(point, 0.0, 1.0)))

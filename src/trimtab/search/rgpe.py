@@ -68,8 +68,8 @@ class PastModel:
 def misranked(predicted: Array, losses: Array, se: Array, rng_seed: Sequence[int]) -> Array:
     """Share of the pairs of trials that `predicted` puts in the wrong order, in each of 200 draws of the trials: (200,).
 
-    Ties of the prediction count half; a pair of losses closer than its standard error is left out. 0.5, which is chance, in
-    draws that have no pair.
+    Ties of the prediction count half; a pair of losses closer than its standard error is left out. NaN in draws that have no
+    pair: they say nothing. With the same `losses`, `se` and `rng_seed` the draws are the same for every `predicted`.
     """
     n = len(losses)
     gap = losses[:, None] - losses[None, :]
@@ -80,13 +80,19 @@ def misranked(predicted: Array, losses: Array, se: Array, rng_seed: Sequence[int
     times = rng.multinomial(n, np.full(n, 1.0 / n), size=_N_DRAWS).astype(float)
     pairs = np.einsum("si,ij,sj->s", times, clear.astype(float), times)
     found = np.einsum("si,ij,sj->s", times, wrong, times)
-    return np.where(pairs > 0, found / np.maximum(pairs, 1.0), 0.5)
+    return np.where(pairs > 0, found / np.maximum(pairs, 1.0), np.nan)
 
 
-def shares_won(losses: Array) -> Array:
-    """How often each model (row of `losses`, (k, draws)) misranks least; draws with several winners are shared: (k,)."""
-    winners = losses == losses.min(axis=0)
-    return np.asarray((winners / winners.sum(axis=0)).mean(axis=1))
+def shares_won(losses: Array, prior: Array) -> Array:
+    """How often each model (row of `losses`, (k, draws)) misranks least: (k,).
+
+    Draws with several winners are shared; those that say nothing (NaN for every model) go by `prior` (k,), which adds up to 1.
+    """
+    known = losses[:, np.isfinite(losses[0])]
+    winners = known == known.min(axis=0)
+    won = (winners / winners.sum(axis=0)).sum(axis=1)
+    n_draws = losses.shape[1]
+    return np.asarray((won + (n_draws - known.shape[1]) * prior) / n_draws)
 
 
 class RankingEnsemble:

@@ -180,25 +180,29 @@ class WarmSearcher(BayesianSearcher):
     def _weigh(self, some: list[Evidence]) -> float:
         """Weighs the past studies, drops those that rank like chance, and returns the own model's weight."""
         if self._own is None:
-            nearness = np.array([model.study.nearness for model in self._past])
-            self._weights = (nearness / nearness.sum()).tolist()
+            self._weights = self._by_nearness().tolist()
             return 0.0
         losses, features = np.array([e.loss for e in some]), np.array([e.features for e in some])
         se = np.array([e.se or 0.0 for e in some])
         seed = (self.problem.seed, len(some), 7)
         theirs = [misranked(model.predict(features)[0], losses, se, seed) for model in self._past]
         level = 0.75 if len(some) >= _WELL_JUDGED else 0.5
-        shares = [float(np.quantile(draws, level)) for draws in theirs]
+        shares = [float(np.nanquantile(draws, level)) if np.isfinite(draws).any() else None for draws in theirs]
         left = [i for i, model in enumerate(self._past) if not self._is_dropped(model, shares[i])]
         self._past = [self._past[i] for i in left]
         mine = misranked(self._own.base.left_out(), losses, se, seed)
-        won = shares_won(np.array([*(theirs[i] for i in left), mine]))
+        won = shares_won(np.array([*(theirs[i] for i in left), mine]), np.r_[self._by_nearness(), 0.0])
         self._weights = won[:-1].tolist()
         return float(won[-1])
 
-    def _is_dropped(self, model: PastModel, share: float) -> bool:
-        # What is missed of a constraint past studies know nothing of.
-        if share < _CHANCE or self.ledger.allowed:
+    def _by_nearness(self) -> Array:
+        """The weights that the past studies have while nothing speaks for or against them."""
+        nearness = np.array([model.study.nearness for model in self._past])
+        return np.asarray(nearness / nearness.sum())
+
+    def _is_dropped(self, model: PastModel, share: float | None) -> bool:
+        # None: no two trials differ by more than their noise. What is missed of a constraint past studies know nothing of.
+        if share is None or share < _CHANCE or self.ledger.allowed:
             return False
         self._log.drop(
             model.study.name,

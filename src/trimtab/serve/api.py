@@ -92,7 +92,9 @@ def _best(session: Session) -> dict[str, Any]:
 
 
 async def _begin(hub: Hub, request: Request, body: BeginBody) -> Any:
-    session, is_new = await run_in_threadpool(hub.sessions.begin, body.spec(), again=body.again)
+    spec = body.spec()
+    async with hub.turns.of(spec.name):  # every client begins it: they wait here while it is read from the history
+        session, is_new = await run_in_threadpool(hub.sessions.begin, spec, again=body.again)
     hub.changed()
     return JSONResponse({**summary_of(session), "is_new": is_new}, status_code=201 if is_new else 200)
 
@@ -211,7 +213,8 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
                 getattr(session, what)()
                 return session.study_id, summary_of(session)
 
-        study_id, answer = await run_in_threadpool(done)
+        async with hub.turns.of(name):
+            study_id, answer = await run_in_threadpool(done)
         await hub.commits.kept(study_id)
         hub.changed(name)
         return answer

@@ -121,10 +121,10 @@ class Axis(ABC):
     def value_of(self, value: float, bin_: int) -> Value:
         """A pair as a value of the knob's own type, as `objects` of the arrays of it."""
 
-    def illegal(self, value: object, why: str) -> SpaceError:
-        """The error for a value that this axis does not have."""
+    def illegal(self, value: object, why: str, *, shown: str = "") -> SpaceError:
+        """The error for a value that this axis does not have; `shown` is how people write it."""
         hint = self.knob.legal() + "".join(f", or {self.knob.format(v)}" for v in self.extra)
-        return SpaceError(f"{self.knob.name}={value!r} {why}", hint=hint)
+        return SpaceError(f"{self.knob.name}={shown or repr(value)} {why}", hint=hint)
 
 
 class LabelAxis(Axis):
@@ -246,6 +246,11 @@ class NumberAxis(Axis):
         """Bins before the part of the axis in which nearness means something."""
         return len(self.points)
 
+    def _refused(self, value: int | float, why: str) -> SpaceError:
+        """With its unit: "900GB (117964800 in 8kB)"."""
+        unit, text = self.knob.unit, self.knob.format(value)
+        return self.illegal(value, why, shown=f"{text} ({value} in {unit})" if unit and text != str(value) else "")
+
     def _find(self, value: Value) -> tuple[float, int]:
         if isinstance(value, str):
             raise self.illegal(value, "is not a number")
@@ -253,12 +258,12 @@ class NumberAxis(Axis):
             return float(value), self.points.index(value)
         low, high = self.knob.range.low, self.knob.range.high
         if not (self.knob.low or 0) <= value <= (self.knob.high or 0):
-            raise self.illegal(value, "is out of range")
+            raise self._refused(value, "is out of range")
         if not self.knob.contains(value):
             near = self.knob.format(self.knob.clip(min(max(value, low), high)))
             if isinstance(self.regular, Ladder):
-                raise self.illegal(value, f"is not one of the round values that are tried (nearest: {near})")
-            raise self.illegal(value, f"is off the step={self.knob.step or 1} (nearest: {near})")
+                raise self._refused(value, f"is not one of the round values that are tried (nearest: {near})")
+            raise self._refused(value, f"is off the step={self.knob.step or 1} (nearest: {near})")
         return float(self.regular.nearest(value)), REGULAR
 
     def find_all(self, values: Sequence[Value]) -> tuple[Floats, Bins]:

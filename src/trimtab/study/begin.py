@@ -26,7 +26,7 @@ from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, TrialRoom
 from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
-from trimtab.workload import CountingWorkload, Workload
+from trimtab.workload import CountingWorkload, CycledWorkload, Workload
 
 __all__ = [
     "TuneListener",
@@ -90,11 +90,12 @@ def fingerprints_of(file: StudyFile, workload: Workload) -> tuple[str, str]:
     return first, earlier
 
 
-def require_enough_time(file: StudyFile, n_contexts: int = 1) -> None:
+def require_enough_time(file: StudyFile, workload: Workload) -> None:
     """Raises UsageError when the budget ends before a baseline, one config and its proof can be measured in every context.
 
     By the shortest that runs can be; what a server takes to restart comes on top.
     """
+    n_contexts = len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1
     seconds, plan = file.budget.seconds, plan_of(file, compiles=True)
     n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
     needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)

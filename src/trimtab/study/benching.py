@@ -19,6 +19,7 @@ from trimtab.study.begin import new_record, require_metrics
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
+from trimtab.study.preparing import data_ready
 from trimtab.study.stage import Stage, build_stack, open_stage, require_one_context
 from trimtab.study.tables import BENCH
 from trimtab.study.task import task_of
@@ -205,7 +206,7 @@ def bench(
         require_metrics(stage)
         config = parse_settings(stage, settings)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
-        stage.workload.prepare(stage.stack.endpoint(), say)
+        data_ready(stage, state_dir, say)
 
         def concluded(trials: tuple[Trial, ...]) -> BenchSummary:
             value, noise = _value(objective, trials), _noise(objective, trials)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from trimtab.errors import UsageError
 from trimtab.report.words import counted
 from trimtab.study.stage import Stage
+from trimtab.units import format_duration
 
 __all__ = ["Check", "checks_of"]
 
@@ -28,7 +31,8 @@ class Check:
 
 
 def checks_of(stage: Stage) -> list[Check]:
-    """The target's own checks, and those of the workload, the space, the user and the running config. Changes nothing."""
+    """The target's own checks, and those of the workload, the space, the budget, the search, the user and the running config.
+    Changes nothing."""
     found = list(stage.stack.doctor())
     context, space = stage.workload.context, stage.space
     found.append(("workload", True, f"{context.workload}, {counted(context.clients, 'client')}"))
@@ -36,6 +40,7 @@ def checks_of(stage: Stage) -> list[Check]:
     found.append(("space", True, size))
     if os.geteuid() == 0:
         found.append(("user", True, f"root: {_ROOT}"))
+    found += _asked(stage)
     broken = space.violations(stage.baseline)
     told = f"{'; '.join(broken)}; it is measured anyway" if broken else "meets every constraint"
     found.append(("running config", not broken, told))
@@ -43,3 +48,24 @@ def checks_of(stage: Stage) -> list[Check]:
         Check(check, "ok" if is_fine else "note" if check.rpartition(": ")[2] in _REMARKS else "fail", text)
         for check, is_fine, text in found
     ]
+
+
+def _asked(stage: Stage) -> Iterator[tuple[str, bool, str]]:
+    """Whether `tune` takes what the file says of the study itself."""
+    # Imported here: what searches takes a while to load, and a server that does not answer is told before that.
+    from trimtab.study.begin import require_enough_time
+    from trimtab.study.task import task_of
+    from trimtab.study.tuning import require_search
+
+    budget, searcher = stage.file.budget, stage.file.search.searcher
+    most = counted(budget.trials or 0, "trial") if budget.seconds is None else format_duration(budget.seconds)
+    yield _taken("budget", most, lambda: require_enough_time(stage.file, stage.workload))
+    yield _taken("search", f"searcher {searcher}", lambda: require_search(stage, task_of(stage)))
+
+
+def _taken(check: str, text: str, require: Callable[[], None]) -> tuple[str, bool, str]:
+    try:
+        require()
+    except UsageError as error:
+        return check, False, f"{error.message}; {error.hint}" if error.hint else error.message
+    return check, True, text

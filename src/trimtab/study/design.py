@@ -158,7 +158,7 @@ def _run(
     for note in stage.notes:
         listener.phase(note)
     listener.phase("preparing the data")
-    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, listener.phase)
+    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, state_dir, listener.phase)
     with first_signal_is_polite() as is_interrupted:
         started = time.monotonic()
         flow = design_runs(task, configs)

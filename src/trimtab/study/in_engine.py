@@ -43,8 +43,10 @@ def _engine(file: StudyFile, state_dir: Path) -> Iterator[tuple[Tier, SelfTuning
     asked = [(tier, target) for tier, target in could if file.table_of(tier.name).get("in_engine")]
     if len(asked) != 1:
         raise UsageError(
-            f"{len(asked)} targets of the study have in_engine = true",
-            hint='add it to the one [target.NAME] table, of kind = "postgresql", whose server has the extension',
+            f"{len(asked)} targets of the study have in_engine = true"
+            if asked
+            else "no target of the study has in_engine = true",
+            hint='give it to one [target.NAME] table, of kind = "postgresql", whose server has the extension',
         )
     tier, target = asked[0]
     with tier.asked():

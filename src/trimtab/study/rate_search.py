@@ -16,6 +16,7 @@ from trimtab.space import Config
 from trimtab.study.benching import parse_settings, run_bench
 from trimtab.study.file import StudyFile
 from trimtab.study.first import recover_first
+from trimtab.study.preparing import data_ready
 from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
@@ -62,7 +63,7 @@ def find_rate(
         config = parse_settings(stage, settings)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         workload.with_rate(START_PER_S)  # what it refuses shows before anything is changed
-        workload.prepare(stage.stack.endpoint(), say)
+        data_ready(stage, state_dir, say)
         return run_bench(
             stage,
             rate_search(slo, config),

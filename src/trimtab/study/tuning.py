@@ -41,9 +41,8 @@ from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
 from trimtab.study.warm_start import check_warm_start
 from trimtab.trial.signals import signals_interrupt
-from trimtab.workload import CycledWorkload
 
-__all__ = ["tune"]
+__all__ = ["require_search", "tune"]
 
 
 def tune(
@@ -74,7 +73,7 @@ def tune(
     # A slip in the file must show as itself, and not as "another study" of a known name.
     folders = build_stack(file, state_dir).folders
     workload = build_workload(file)
-    require_enough_time(file, len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1)
+    require_enough_time(file, workload)
     fingerprints = fingerprints_of(file, workload)
     recover_first(state_dir, say or listener.phase, folders)
     history = open_history_at(file.history, state_dir)
@@ -115,6 +114,11 @@ def _check_search(stage: Stage, task: Task, history: History, found: StudyRecord
     """What can be wrong with [search], before anything is measured; `found` is what the history holds of the study."""
     check_pruning(stage, history, found)
     check_warm_start(stage, history, found)
+    require_search(stage, task)
+
+
+def require_search(stage: Stage, task: Task) -> None:
+    """Raises UsageError when there is no such searcher, it does not take its options, or the passes do not fit the knobs."""
     own = task if task.cycle is None else searcher_of(task)
     prune = stage.file.search.prune
     plan = None if prune == "off" else PrunePlan(want=prune if isinstance(prune, int) else 0)
@@ -131,7 +135,7 @@ def _run(
         listener.phase(note)
     watch_engines(stage, listener.phase)
     listener.phase("preparing the data")
-    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, listener.phase)
+    prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, state_dir, listener.phase)
     with first_signal_is_polite() as is_interrupted:
         started = time.monotonic()
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)

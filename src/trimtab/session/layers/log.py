@@ -42,7 +42,7 @@ class LogLayer(Layer):
             self.setting.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
-                os.write(handle, line.encode())
+                _append(handle, line.encode())
             finally:
                 os.close(handle)
         except OSError as error:
@@ -50,3 +50,14 @@ class LogLayer(Layer):
                 f"layer 'log' cannot write path={str(path)!r}: {error.strerror}",
                 hint="free some space, or leave the layer out",
             ) from error
+
+
+def _append(handle: int, line: bytes) -> None:
+    """Writes the whole line or nothing: what a full disk has taken of it would become a part of the next one."""
+    size = os.fstat(handle).st_size
+    try:
+        while line:
+            line = line[os.write(handle, line) :]
+    except OSError:
+        os.ftruncate(handle, size)
+        raise
