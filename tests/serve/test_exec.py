@@ -72,7 +72,7 @@ def test_a_server_that_is_not_there_is_said_at_once_and_given_up_soon(
     assert run_exec(*_PASS) == 2
     away = f"server='{_URL}' cannot be reached: [Errno 111] Connection refused"
     assert capsys.readouterr().err.splitlines() == [
-        f"{away}; trying again for 10s",
+        f"{away}; trying again for up to 10s",
         f"error: {away}",
         "hint: is `trimtab serve` running there? if not, start it, or give the address of one that runs",
     ]
@@ -95,7 +95,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
     monkeypatch.setattr(api, "call", seldom)
     assert run_exec(*_PASS) == 0
     told = capsys.readouterr().err
-    assert f"server='{_URL}' cannot be reached: no answer; trying again for 60s\n" in told
+    assert f"server='{_URL}' cannot be reached: no answer; trying again for up to 60s\n" in told
     assert told.endswith(f"report: {_URL}, or `trimtab report x` where that server runs\n")
     assert 10 < sum(hurried) < 60
 

@@ -234,7 +234,7 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
 
 
 def _say_waiting(why: str, most_s: float) -> None:
-    say(f"{why}; trying again for {most_s:.0f}s")
+    say(f"{why}; trying again for up to {most_s:.0f}s")
 
 
 def _points(session: Any) -> Iterator[Any]:
