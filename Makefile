@@ -106,13 +106,13 @@ compiled: $(DEV)
 	@$(OWN) $(BIN)/python -m pytest $(IN_ORDER) -p no:cacheprovider --collect-only -q > /dev/null 2>&1 || true
 
 test-rust:
-	$(OWN) cargo test --workspace --exclude trimtab-native --quiet
+	$(OWN) cargo test --workspace --quiet
 
-# The binding is not tested, and only built.
+# The binding has no tests, and is only built: together with the tests of the rest, so that what both need is compiled once.
 rust:
 	cargo fmt --all --check
-	$(OWN) $(LINTED) cargo build --package trimtab-native --quiet
-	$(OWN) $(LINTED) cargo test --workspace --exclude trimtab-native --quiet
+	$(OWN) $(LINTED) cargo build --workspace --lib --tests --quiet
+	$(OWN) $(LINTED) cargo test --workspace --quiet
 
 # Breaks the rooms that decide on purpose, place by place, and prints what their tests do not notice; MUTANTS=--all: every place.
 mutants: $(DEV)

@@ -15,7 +15,7 @@ from tests.servers.postgresql import DEBIAN, Server
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
 
-@pytest.mark.parametrize("version", ["18", "16", DEBIAN])
+@pytest.mark.parametrize("version", [DEBIAN, *(pytest.param(each, marks=pytest.mark.full) for each in ("18", "16"))])
 def test_a_class_is_learnt_shared_and_kept_over_a_restart(version: str) -> None:
     with engine(version, "trimtab.mode = off\n") as (server, session):  # its sessions switch it on
         found = session.learn()

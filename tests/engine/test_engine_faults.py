@@ -200,7 +200,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(learnt: Server) -> None:
     assert "HINT:  Give the server's user the right to read it, or set trimtab.file to another name." in log
 
 
-@pytest.mark.parametrize("version", ["18", DEBIAN])
+@pytest.mark.parametrize("version", ["18", pytest.param(DEBIAN, marks=pytest.mark.full)])
 def test_a_server_without_memory_for_what_is_known(version: str) -> None:
     """Statements run as without us, and the views say why. The build wants more than any machine has."""
     greedy = library(version, "greedy", ("-O0", "-g0", "-DN_EVENTS=2000000000"))

@@ -25,7 +25,7 @@ def explained(session: Session, sql: str, options: str = "ANALYZE, TIMING OFF") 
     return "\n".join(str(row[0]) for row in session.rows(f"EXPLAIN ({options}) {sql}"))
 
 
-@pytest.mark.parametrize("version", ["18", DEBIAN])
+@pytest.mark.parametrize("version", ["18", pytest.param(DEBIAN, marks=pytest.mark.full)])
 def test_what_explain_shows_is_what_runs(version: str) -> None:
     """And EXPLAIN, of whichever kind, is neither a probe nor measured."""
     notices: list[str] = []

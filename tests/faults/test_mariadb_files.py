@@ -48,6 +48,7 @@ def test_C1_C5_mariadb_our_file_written_by_somebody_else_stops_the_study(own_mar
     check_invariants(own_maria, before)
 
 
+@pytest.mark.full  # test_config_files.py: on PostgreSQL
 def test_C1_mariadb_a_file_that_cannot_be_parsed_is_not_overwritten(own_maria: MariaPlace) -> None:
     """No server would start with it: nothing that needs a restart is taken back, and that is said."""
     other = own_maria.server.folder / "conf.d" / "aa-other.cnf"
@@ -67,7 +68,7 @@ def test_C1_mariadb_a_file_that_cannot_be_parsed_is_not_overwritten(own_maria: M
     check_invariants(own_maria, before)
 
 
-@pytest.mark.parametrize("damage", ["truncated", "missing"])
+@pytest.mark.parametrize("damage", [pytest.param("truncated", marks=pytest.mark.full), "missing"])
 def test_C2_mariadb_our_file_cut_or_removed_is_seen(own_maria: MariaPlace, damage: str) -> None:
     include = own_maria.server.include_file
 
@@ -126,6 +127,7 @@ def test_C4_mariadb_a_later_file_wins_and_is_named(own_maria: MariaPlace) -> Non
     check_invariants(own_maria, before)
 
 
+@pytest.mark.full  # test_config_files.py: on PostgreSQL
 def test_C5_mariadb_a_value_that_somebody_sets_is_not_fought_over(own_maria: MariaPlace) -> None:
     def script(bench: Bench) -> None:
         bench.on_second = lambda: own_maria.server.query("SET GLOBAL sort_buffer_size = 1048576")
@@ -232,6 +234,7 @@ def test_S2_mariadb_a_password_appears_nowhere(own_maria: MariaPlace) -> None:
     check_invariants(own_maria, before, ran=wrong, code=3, cause="refused user or password")
 
 
+@pytest.mark.full  # test_security_gate.py: on PostgreSQL
 def test_S5_mariadb_its_server_never_runs_as_root(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria):

@@ -234,6 +234,7 @@ def test_D3_mariadb_one_kill_is_forgotten_and_the_trial_made_again(maria: MariaP
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_killed.py: on PostgreSQL
 def test_D3_mariadb_a_crash_by_itself_is_the_configs_fault_at_once(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
@@ -245,6 +246,7 @@ def test_D3_mariadb_a_crash_by_itself_is_the_configs_fault_at_once(maria: MariaP
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_start.py: on PostgreSQL
 def test_D4_mariadb_crash_loop_is_ended_by_one_rollback(maria: MariaPlace) -> None:
     require("c-compiler")
     compiler = shutil.which("cc") or "gcc"
@@ -339,6 +341,7 @@ def test_D8_mariadb_a_server_that_hangs_is_brought_back_without_sql(
     check_invariants(place, before)
 
 
+@pytest.mark.full  # test_server_foreign.py: on PostgreSQL
 def test_D9_mariadb_a_restart_by_somebody_else_makes_the_trial_invalid(own_maria: MariaPlace) -> None:
     before = take_picture(own_maria.server)
     with open_bench(own_maria) as bench:
@@ -367,6 +370,7 @@ def test_D10_mariadb_a_node_that_becomes_read_only_is_left_alone(own_maria: Mari
     check_invariants(own_maria, before)
 
 
+@pytest.mark.full  # test_server_start.py: on PostgreSQL
 def test_D12_mariadb_open_transaction_does_not_hold_a_restart_up(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
@@ -378,7 +382,7 @@ def test_D12_mariadb_open_transaction_does_not_hold_a_restart_up(maria: MariaPla
     check_invariants(maria, before)
 
 
-@pytest.mark.parametrize("consent", [False, True])
+@pytest.mark.parametrize("consent", [False, pytest.param(True, marks=LONG)])
 def test_D12_mariadb_immediate_stop_only_with_consent(maria: MariaPlace, consent: bool) -> None:
     maria.write(target=f"immediate_stop = {str(consent).lower()}")
     before = take_picture(maria.server)
@@ -420,6 +424,7 @@ def test_D14_mariadb_what_it_clamps_silently_is_recorded(maria: MariaPlace) -> N
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_values.py: on PostgreSQL
 def test_D15_mariadb_what_waits_for_a_restart_is_never_brought_into_force(own_maria: MariaPlace) -> None:
     other = own_maria.server.folder / "conf.d" / "aa-other.cnf"
     other.write_text("[mysqld]\nback_log = 77\n")

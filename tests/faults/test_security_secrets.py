@@ -37,7 +37,7 @@ def use(place: Place, sql: str = SQL, *, url: str | None = None, **more: str) ->
     (place.folder / "read.sql").write_text(sql)
 
 
-WAYS = ["url", "pgpass", *(["environment", "conninfo"] if IS_FULL else [])]
+WAYS = ["url", *(["pgpass", "environment", "conninfo"] if IS_FULL else [])]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.history.samples import make_trial, study_values, write_trials
 from tests.history.test_crash import filled
+from tests.needs import IS_FULL
 from trimtab.errors import HistoryError
 from trimtab.history import History, back_up, check, compact, digest, merge
 
@@ -178,7 +179,7 @@ def test_compaction_gives_space_back_and_keeps_everything(url: str) -> None:
 @pytest.mark.service
 def test_eight_writers_lose_nothing(database: str) -> None:
     """Eight processes, each with a study of its own and all with one in common; the server counts no deadlock."""
-    n = 40
+    n = 40 if IS_FULL else 15
     with History.open(database) as history:
         common = history.create_study(**study_values(name="common"))
         own = [history.create_study(**study_values(name=f"own{i}")) for i in range(4)]

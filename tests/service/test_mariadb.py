@@ -105,6 +105,7 @@ def test_a_study_runs_to_its_end_and_leaves_the_server_as_it_was(place: Place, w
     assert "Traceback" not in report.out + report.err
 
 
+@pytest.mark.full  # tests/service/test_rank.py: on PostgreSQL
 def test_knobs_advise_and_rank(place: Place) -> None:
     write(place)
     knobs = place.json("knobs", "study.toml")

@@ -96,7 +96,7 @@ PLANTS = {
 }  # fmt: skip
 
 
-QUICK = ("postgresql-18", "mariadb-10.11")
+QUICK = ("postgresql-18",)
 
 
 @pytest.mark.parametrize(

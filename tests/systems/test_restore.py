@@ -219,7 +219,7 @@ while True:
     ("version", "delay_s"),
     [
         ("18", 0.0),
-        ("18", 0.03),
+        pytest.param("18", 0.03, marks=pytest.mark.full),
         ("18", 0.08),
         ("18", None),
         *(pytest.param("16", delay_s, marks=pytest.mark.full) for delay_s in (0.05, None)),

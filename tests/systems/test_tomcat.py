@@ -100,7 +100,7 @@ class TestTomcat:
         ("is_watched", "live"),
         [
             (True, "13 settings may change while the program runs, 9 more with autoDeploy=off"),
-            (False, "22 settings may "),
+            pytest.param(False, "22 settings may ", marks=pytest.mark.full),
         ],
     )
     def test_the_pool_takes_a_restart_while_tomcat_watches_its_file(
@@ -116,7 +116,10 @@ class TestTomcat:
         time.sleep(4)
         assert ("Undeploying context" in app.log_excerpt(200)) is is_watched, "it looks each second"
 
-    @pytest.mark.parametrize("is_cut_off", [False, True], ids=["whole", "cut off before the restart"])
+    @pytest.mark.parametrize(
+        "is_cut_off",
+        [pytest.param(False, id="whole"), pytest.param(True, id="cut off before the restart", marks=pytest.mark.full)],
+    )
     def test_the_way_back_restarts_a_tomcat_that_watches_its_file(
         self, app: Any, is_cut_off: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:

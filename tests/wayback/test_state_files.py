@@ -185,7 +185,7 @@ CASES: dict[str, Callable[[Wreck], object]] = {
 
 ONLY_LONG = {
     "both empty", "rollback empty", "rollback binary", "rollback huge", "lock huge", "rollback symlink", "locks symlink",
-    "rollback of another user", "locks pipe",
+    "rollback of another user", "locks pipe", "open huge",
 }  # fmt: skip
 """Damage that another file has in the quick form; links and owners of what `rollback` reads are in tests/cli/test_apply.py."""
 

@@ -112,6 +112,7 @@ def test_all_22_answers_equal_those_of_postgresql(session: Session, small: Endpo
             assert sum(answer.n_rows > 0 for answer in expected.values()) > 15
 
 
+@pytest.mark.full  # test_prepare.py: on PostgreSQL
 def test_the_data_is_found_again_and_repaired(endpoint: Endpoint, loaded: Endpoint) -> None:
     assert workload(mix="Q6").prepare(endpoint, quiet).was_cached
     with server_of(loaded).connect() as session:

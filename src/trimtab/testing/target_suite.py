@@ -197,12 +197,12 @@ class TargetSuite:
                 target.apply(config)
         assert _touched(subject, target) == before
 
-    @pytest.mark.parametrize("name", ["no_such_knob", "a b", "x; DROP TABLE t", "include", "init_file", ""])
-    def test_names_that_are_no_open_knobs_are_refused(self, subject: Subject, target: Target, name: str) -> None:
+    def test_names_that_are_no_open_knobs_are_refused(self, subject: Subject, target: Target) -> None:
         before = _touched(subject, target)
-        for method in (target.preflight, target.apply):
-            with pytest.raises(ApplyError):
-                method(Config({name: "x"}))
+        for name in ("no_such_knob", "a b", "x; DROP TABLE t", "include", "init_file", ""):
+            for method in (target.preflight, target.apply):
+                with pytest.raises(ApplyError):
+                    method(Config({name: "x"}))
         assert _touched(subject, target) == before
 
     def test_a_locked_knob_is_refused_and_says_why(self, subject: Subject, target: Target) -> None:
