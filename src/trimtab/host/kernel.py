@@ -47,21 +47,23 @@ def kernel_oom_kills(since_s: float, path: Path = Path("/dev/kmsg")) -> list[Oom
 
 
 def _records(handle: int, since_s: float) -> list[str]:
-    """Texts of the records; each read of the device gives one: "priority,number,microseconds,flags;text"."""
+    """Texts of the records that tell of a kill; each read of the device gives one: "priority,number,microseconds,flags;text"."""
     # the kernel's log counts from boot without suspended time, as the monotonic clock does
     found, first_us = [], (since_s * (1 - _DRIFT) - 0.5) * 1e6
     deadline = time.monotonic() + 1.0
     while time.monotonic() < deadline:
         try:
-            record = os.read(handle, _RECORD_BYTES).decode(errors="replace")
+            record = os.read(handle, _RECORD_BYTES)
         except OSError as error:
             if error.errno == errno.EPIPE:  # overwritten while we read: the next read goes on
                 continue
             break
-        head, _, text = record.partition(";")
-        fields = head.split(",")
         if not record:
             break
+        if b"Kill" not in record:  # thousands may be older, and of other things
+            continue
+        head, _, text = record.decode(errors="replace").partition(";")
+        fields = head.split(",")
         if len(fields) >= 3 and fields[2].isdigit() and int(fields[2]) >= first_us:
             found.append(text)
     return found

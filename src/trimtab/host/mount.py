@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 __all__ = [
@@ -86,6 +86,16 @@ def read_mounts(root: Path = Path("/")) -> Iterator[Mount]:
     text = ""
     with suppress(OSError):
         text = os.fsdecode((root / "proc/self/mountinfo").read_bytes())
+    yield from _mounts_in(text)
+
+
+@lru_cache(maxsize=4)
+def _mounts_in(text: str) -> tuple[Mount, ...]:
+    """The mounts of a mountinfo, which is read many times in a trial and seldom changes."""
+    return tuple(_each_mount(text))
+
+
+def _each_mount(text: str) -> Iterator[Mount]:
     for line in text.split("\n"):
         left, _, right = line.partition(" - ")
         fields, tail = left.split(" "), right.split(" ")

@@ -227,15 +227,17 @@ def _lock_reason(
     no_restart: str,
 ) -> str:
     """The first reason why the knob may not be changed here; "" when it may."""
+    if forbidden := catalog.forbidden_reason(reading.name):
+        return forbidden
+    if reading.is_fixed:
+        return "fixed by the server"
+    if entry is None:  # most of them: what follows is not asked
+        return "not curated"
     wants = knob.safety.value
     is_open = knob.safety is SafetyClass.PERFORMANCE or wants in settings.unlock
     no_more_restart = no_restart if settings.allow_restart else "needs a restart, and allow_restart = false"
     reasons = (
-        catalog.forbidden_reason(reading.name),
-        "fixed by the server" if reading.is_fixed else "",
-        "not curated" if entry is None else "",
-        sight.useless(reading) if is_open else "",
-        "" if is_open else f'safety class {wants} is locked; unlock = ["{wants}"] opens it',
+        sight.useless(reading) if is_open else f'safety class {wants} is locked; unlock = ["{wants}"] opens it',
         no_more_restart if reading.is_late else "",
         catalog.pinned.get(reading.source, ""),
         sight.denied(reading),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 from trimtab.errors import TargetError
@@ -86,14 +87,20 @@ def read_rows(connection: Connection) -> dict[str, Reading]:
     # has_parameter_privilege came with version 15; before it only a superuser may use ALTER SYSTEM.
     may = "has_parameter_privilege(name, 'ALTER SYSTEM')" if connection.info.server_version >= 150000 else "false"
     rows = connection.rows(CATALOG.sql["knobs"].format(may_alter=may))
-    found = {}
-    for name, text, unit, context, kind, source, low, high, choices, boot, file, line, is_pending, may_set in rows:
-        found[name] = Reading(
-            name=name, text=text, kind=_KINDS.get(kind, "text"), unit=unit, default=boot, low=low, high=high,
-            choices=tuple(choices), is_late=context == "postmaster", source=source, file=file, line=line,
-            is_fixed=context == "internal", is_pending=is_pending, is_permitted=may_set,
-        )  # fmt: skip
-    return found
+    return {row[0]: _reading(*row[:8], tuple(row[8]), *row[9:]) for row in rows}
+
+
+@lru_cache(maxsize=2048)
+def _reading(
+    name: str, text: str, unit: str, context: str, kind: str, source: str, low: float | None, high: float | None,
+    choices: tuple[str, ...], boot: str | None, file: str, line: int, is_pending: bool, may_set: bool,
+) -> Reading:  # fmt: skip
+    """A row as a reading; they are read several times in a trial, and few differ from those before."""
+    return Reading(
+        name=name, text=text, kind=_KINDS.get(kind, "text"), unit=unit, default=boot, low=low, high=high,
+        choices=choices, is_late=context == "postmaster", source=source, file=file, line=line,
+        is_fixed=context == "internal", is_pending=is_pending, is_permitted=may_set,
+    )  # fmt: skip
 
 
 def without_io_uring(rows: Mapping[str, Reading]) -> Mapping[str, Reading]:
