@@ -17,6 +17,7 @@ from trimtab.units import (
     format_figure,
     format_percent,
     format_size,
+    format_time,
     format_value,
     parse_duration,
     parse_size,
@@ -147,6 +148,11 @@ def test_a_printed_figure_is_plain_and_within_its_digits(value: float, digits: i
 def test_counts_with_their_noun() -> None:
     assert [counted(n, "run") for n in (0, 1, 2, 12_000)] == ["0 runs", "1 run", "2 runs", "12,000 runs"]
     assert counted(2, "retry") == "2 retries"
+    assert [counted(n, "class") for n in (1, 2)] == ["1 class", "2 classes"]
+
+
+def test_a_moment_is_told_in_utc() -> None:
+    assert format_time(1_780_228_800.9) == "2026-05-31T12:00:00Z"
 
 
 def test_format_percent() -> None:

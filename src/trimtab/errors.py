@@ -145,7 +145,7 @@ def as_value_errors() -> Iterator[None]:
     """For a check inside a pydantic model: what is wrong becomes a ValueError, to which the model adds the key.
 
     Raises:
-        ValueError: with the message of the UsageError that was raised inside.
+        ValueError: with the message of the UsageError that was raised inside, which is its cause and has the hint.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Sizes, durations, figures and knob values with units: parse and print.
+"""Sizes, durations, moments, figures and knob values with units: parse and print.
 
 Sizes are binary (kB, MB, GB, TB are powers of 1024, as PostgreSQL counts them; KiB, MiB, GiB, TiB are the same).
 Durations are us, ms, s, min, h, d. A knob's unit may carry a multiplier ("8kB", "16MB").
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
@@ -21,6 +22,7 @@ __all__ = [
     "format_figure",
     "format_percent",
     "format_size",
+    "format_time",
     "format_value",
     "parse_duration",
     "parse_size",
@@ -189,6 +191,11 @@ def format_duration(seconds: float) -> str:
     return "".join(parts)
 
 
+def format_time(at: float) -> str:
+    """A moment (seconds since the epoch) for people and for JSON, in UTC: "2026-05-31T12:00:00Z"."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
+
+
 def _format_short(seconds: float) -> str:
     if seconds == 0:
         return "0s"
@@ -214,6 +221,12 @@ def format_value(value: bool | int | float | str, unit: str) -> str:
             # A real keeps its own unit: other units would have to be converted in floating point by the system.
             return f"{value!r}{unit}" if unit.isalpha() and value > 0 else repr(value)
         value = int(value)
+    return _format_whole(value, unit)
+
+
+@lru_cache(maxsize=4096)
+def _format_whole(value: int, unit: str) -> str:
+    """Several times in a trial all settings of a server are written, and few differ from those before."""
     ratio, dimension = unit_ratio(unit)
     if value <= 0 or dimension is Dimension.NUMBER:
         return str(value)
@@ -268,6 +281,6 @@ def _unit_hint(dimension: Dimension) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """`1 trial`, `2,000 trials`, `3 studies`."""
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """`1 trial`, `2,000 trials`, `3 studies`, `4 classes`."""
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith("s") else f"{noun}s"
     return f"{n:,} {noun if n == 1 else many}"

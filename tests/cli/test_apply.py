@@ -38,7 +38,9 @@ def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, tun
     ran = run("apply", "study.toml", "--yes")
     assert ran.code == 0, ran.err
     assert "server: a fake named db" in ran.err
-    assert run("apply", "fake", "--yes").err.startswith("error: study='fake' is already applied, since ")
+    again = run("apply", "fake", "--yes").err
+    assert again.startswith("error: study='fake' is already applied, since ")
+    assert f" at {again.splitlines()[0].split()[-1]}\n" in run("recover", "--show").out
     assert run("report", "study.toml").out == run("report", "fake").out
     assert run("rollback", "study.toml").code == 0
     (tuned.path / "study.toml").rename(tuned.path / "moved.toml")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -218,9 +219,21 @@ def test_doctor_says_what_tune_would_refuse(run: Run, study: FakeStudy) -> None:
     ran = run("doctor", "study.toml")
     assert ran.code == 1
     assert (
-        "FAIL  budget: budget=1 s is too short: 3 runs of the baseline, one config and its proof take at least "
+        "FAIL  budget: budget=1s is too short: 3 runs of the baseline, one config and its proof take at least "
         in ran.out
     )
+
+
+@pytest.mark.needs("optuna")
+def test_doctor_misses_a_library_that_a_sampler_imports_late(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cmaes", None)
+    text = f'{study.text}\n[search]\nsearcher = "optuna"\nsampler = "CmaEsSampler"\n'
+    (study.path / "study.toml").write_text(text, encoding="utf-8")
+    ran = run("doctor", "study.toml")
+    assert ran.code == 1
+    assert "FAIL  search: sampler='CmaEsSampler' of Optuna needs the library cmaes: " in ran.out
 
 
 def test_doctor_notes_a_password_that_a_later_command_would_not_have(
@@ -249,6 +262,7 @@ def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None
     assert "* cache" in ran.out
     assert "128MB" in ran.out
     assert "locked: " in ran.out
+    assert all(line == line.rstrip() for line in ran.out.splitlines())
     rows = {row["name"]: row for row in json.loads(run("knobs", "study.toml", "--json").out)["knobs"]}
     assert rows["cache"]["restart"] == "restart"
     assert rows["sync"]["safety"] == "durability"
@@ -370,8 +384,14 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
     assert "searchers:" in text
     assert "  auto: " in text
     assert "  postgresql: PostgreSQL 13 to 18: embedded, on this machine, or by connection alone.\n" in text
-    assert "See `" not in text
-    assert "A `" not in text
+    assert "  redis: " in text
+    assert "    points = true: whether points are written, too\n" in text
+    assert " settings of version 7.0, by its catalogue.\n" in text
+    entries = [found for group in data.values() if isinstance(group, dict) for found in group.items()]
+    assert [name for name, entry in entries if not entry["doc"] and "problem" not in entry] == []
+    assert not [name for name, entry in entries if re.search(r"`[A-Z]\w+[.`]", entry["doc"])], (
+        "classes are for programmers"
+    )
     assert "  text: One trial a line" in text
 
 

@@ -57,6 +57,22 @@ def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeSt
     assert "trimtab rank 'my study.toml' --design" in ran.out
 
 
+def test_rank_of_too_few_configs_exits_1_as_its_help_says(run: Run, study: FakeStudy) -> None:
+    ran = run("rank", "study.toml", "--design", "one-at-a-time", "--runs", "6", "--quiet", "--html", "rank.html")
+    assert (ran.code, ran.err) == (1, "wrote rank.html\n")
+    assert "not enough data to tell: n_configs=" in ran.out
+    assert "different measured configs are too few to rank n_knobs=6: at least 8 are needed" in " ".join(
+        ran.out.split()
+    )
+    assert "to learn more: trimtab rank study.toml --design one-at-a-time --runs 30" in ran.out
+    assert "Not enough data to tell" in (study.path / "rank.html").read_text(encoding="utf-8")
+    data = json.loads(run("rank", "fake", "--json").out)
+    assert (data["knobs"], data["rankers"], data["next"]) == ([], {}, "trimtab rank STUDY.toml --design lhs --runs 30")
+    assert "Exit code 0: the knobs could be ranked; 1: not enough data to tell." in " ".join(
+        run("rank", "--help").out.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [

@@ -117,6 +117,7 @@ def test_knobs_shows_brackets_and_colons_as_they_are(capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "[/db] :key:" in out
     assert "[bold]" in out
+    assert all(line == line.rstrip() for line in out.splitlines())
 
 
 def test_recover_names_what_is_stuck_in_json_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def test_W1_operations_that_hang_end_with_the_trial(place_18: Place) -> None:
     trials = searched(place_18.trials())
     assert trials
     assert {trial.status for trial in trials} == {Status.TIMED_OUT}
-    assert trials[0].reason.startswith("no operation succeeded in 2 s")
+    assert trials[0].reason.startswith("no operation succeeded in 2s")
     assert place_18.server.pid is None
 
 

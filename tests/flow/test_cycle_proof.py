@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from trimtab.flow import ProofOptions
+import pytest
+
+from tests.flow.test_passes import measured
+from trimtab.flow import Budget, ProofOptions, Study, Task
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
-from trimtab.flow.cycle_proof import _is_decided
+from trimtab.flow.ask import Steps
+from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.context_score import ContextScorer, task_under, under
+from trimtab.flow.cycle_proof import _is_decided, _proofs_of_shared
 from trimtab.flow.prove import Proof, _conclude, _Pairs
+from trimtab.flow.score import Scorer
+from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
+from trimtab.space import Config, Knob, KnobKind, Space
 
 RULE = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.09, needs_gain=True)
 STEADY, ODD = (15.0, 15.1, 14.9), (15.0, 11.25, 15.0)
@@ -44,3 +54,51 @@ def test_a_baseline_that_goes_on_varying_ends_it() -> None:
 
 def test_a_gain_that_is_out_of_reach_ends_it_all_the_same() -> None:
     assert is_decided(proof_of(STEADY, 9.0), proof_of(ODD, 9.0))
+
+
+SPACE = Space([Knob(name="a", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0)])
+BEST = Config({"a": 1.0})
+CONTEXTS = [Context("day", 4), Context("night", 4)]
+BASELINES = (100.0, 90.0, 115.0, 100.0)
+
+
+def proven(gains: Sequence[float]) -> tuple[list[Proof], list[str]]:
+    """The proofs of one config under two contexts, whose pairs show `gains` one after the other, and what is said."""
+    cycle = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in CONTEXTS))
+    task = Task(
+        space=SPACE, baseline=SPACE.default(), advice=SPACE.default(), objective=Objective("throughput"),
+        budget=Budget(trials=9), context=CONTEXTS[0], cycle=cycle,
+    )  # fmt: skip
+    found, said, made = list[Proof](), list[str](), Counter[tuple[str, Role]]()
+
+    def flow(scorer: Scorer) -> Steps[Any]:
+        assert isinstance(scorer, ContextScorer)
+        for context in CONTEXTS:
+            yield from under(context, measure_baseline(task_under(task, context)))
+        found.extend((yield from _proofs_of_shared(task, cycle, scorer, BEST)))
+
+    study: Study[Any] = Study(task, flow, say=said.append)
+    while not study.is_over:
+        for ask in study.next():
+            assert ask.context is not None
+            key = ask.context.workload, ask.role
+            place, made[key] = made[key], made[key] + 1
+            before = 100.0 if ask.role is Role.BASELINE else BASELINES[place]
+            study.tell(
+                Trial(
+                    number=ask.number, role=ask.role, config=ask.config, context=ask.context, status=Status.OK,
+                    measurement=measured(before * (gains[place] if ask.config == BEST else 1.0)), cost_s={"measure": 5.0},
+                )
+            )  # fmt: skip
+    return found, said
+
+
+@pytest.mark.parametrize(("gains", "n_pairs"), [((2.3, 2.9, 1.6, 2.2), 4), ((2.3, 3.4, 1.2, 2.2), 3)])
+def test_a_round_of_pairs_that_is_missing_when_the_budget_ends_is_made(
+    monkeypatch: pytest.MonkeyPatch, gains: Sequence[float], n_pairs: int
+) -> None:
+    """And none where more than one would be needed."""
+    monkeypatch.setattr(Scorer, "has_room_for_pairs", lambda scorer, n_runs: False)
+    proofs, said = proven(gains)
+    assert [len(proof.pairs) for proof in proofs] == [n_pairs, n_pairs]
+    assert any("one more pair under each context follows" in text for text in said) is (n_pairs == 4)

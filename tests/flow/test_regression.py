@@ -88,7 +88,7 @@ def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: Fa
     record, trials = fake.tune()
     n_search = sum(t.role in (Role.SEARCH, Role.ADVICE) for t in trials)
     assert n_search < 60
-    assert "the regression budget of 0.001 s of user time is spent (lost " in record.verdict.stop_reason
+    assert "the regression budget of 1ms of user time is spent (lost " in record.verdict.stop_reason
     last = max(trial.number for trial in trials if trial.role in (Role.SEARCH, Role.ADVICE))
     known = {trial.config for trial in trials if trial.number <= last}
     assert {trial.config for trial in trials} == known, (

@@ -33,3 +33,5 @@ def test_several_clients_make_several_times_the_trials_of_one(n: int) -> None:
     assert n_search >= 20 if n == 1 else n_search >= 60
     assert passed_s <= 300.0 + COST_S
     assert study.scorer.spent_s == pytest.approx(passed_s, rel=0.1)
+    if n == 1:
+        assert study.result.stop_reason.startswith("the budget of 5min is used, except ")

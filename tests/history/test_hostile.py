@@ -241,7 +241,7 @@ def test_xml_that_is_none(history: History, tmp_path: Path, content: str, messag
     ("name", "content", "message"),
     [
         ("text", "1 2 3\n1 2\n", "line 2 has 2 values, the first has 3"),
-        ("text", "5\n", "line 1 has 1 values"),
+        ("text", "5\n", "line 1 has 1 value, "),
         ("text", "1 fast\n", "the performance 'fast' is not a number"),
         ("text", "1 2e999\n", "line 1: the number 2e999 is too large"),
         ("text", "# objective = eval(1)\n1 2\n", "unknown metric"),

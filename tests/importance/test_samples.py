@@ -31,7 +31,9 @@ def test_no_trials() -> None:
 
 def test_too_few_trials() -> None:
     error = refusal(replace(PROBLEM, trials=PROBLEM.trials[:7]))
-    assert error.message == "n_configs=7 different measured configs are too few to rank n_knobs=6"
+    assert (
+        error.message == "n_configs=7 different measured configs are too few to rank n_knobs=6: at least 8 are needed"
+    )
     assert len(samples_of(replace(PROBLEM, trials=PROBLEM.trials[:8]))) == 8
 
 

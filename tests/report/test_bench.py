@@ -73,7 +73,7 @@ def test_names_in_a_comparison_of_searchers_are_no_markup() -> None:
 def test_table_has_all_labels_with_intervals() -> None:
     text = shown(measured(), measured())
     assert text.startswith("throughput: 900/s (95 % interval 900 to 900, 2 runs)\n")
-    assert "run 1: 5 s after 0 s of warm-up, closed loop over 4 users\n" in text
+    assert "run 1: 5s after 0s of warm-up, closed loop over 4 users\n" in text
     rows = {line.split()[0]: line for line in text.splitlines() if "  " in line and line.split()[0].isalpha()}
     assert rows["all"].split()[1:3] == ["900", "(900–900)"]
     assert rows["read"].split()[1:3] == ["810", "(810–810)"]
@@ -111,6 +111,15 @@ def test_generator_speaks_of_itself() -> None:
     limited = shown(measured(client_cpu_s=np.full(5, 1.8), n_threads=2))
     assert "CPU 90 % of 2 threads" in limited
     assert ": the load generator used 90 % of the 2 cores of its threads (limit 80 %)" in limited
+
+
+def test_in_a_pipe_no_line_ends_in_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    m = measured()
+    assert m.service_ms, "its row has empty cells at the end"
+    print_bench([trial(0, m)], OBJECTIVE, m.throughput, noise_floor([1000.0]))
+    out = capsys.readouterr().out
+    assert "service" in out
+    assert all(line == line.rstrip() for line in out.splitlines())
 
 
 def test_a_kernel_that_gives_no_precedence_is_told_once() -> None:

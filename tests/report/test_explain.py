@@ -77,7 +77,12 @@ def test_configs_that_miss_a_constraint_count_as_measured() -> None:
     found = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials)
     assert found.consensus is not None
     few = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials[:5])
-    assert few.text == "Not enough data to rank the knobs: 3 configs measured, at least 20 are needed."
+    assert few.text == "Not enough data to rank the knobs: 3 configs measured, at least 8 are needed."
+    some = explain(record({}, space=space_to_json(SPACE), baseline=SPACE.default()), trials[:12])
+    assert (
+        some.text
+        == "The knobs are not ranked here, with 10 configs measured: `trimtab rank tpch` says what these tell."
+    )
 
 
 def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consensus]) -> None:
@@ -88,7 +93,7 @@ def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consen
 
 def test_few_trials_do_not_tell(running: Study) -> None:
     n = len({t.config for t in running[1] if t.is_feasible})
-    expected = f"Not enough data to rank the knobs: {n} configs measured, at least 20 are needed."
+    expected = f"Not enough data to rank the knobs: {n} configs measured, at least 8 are needed."
     assert expected in squeezed(report_text(*running))
     assert expected in squeezed(read(render_html(*running)).text)
     assert to_json(*running)["importance"] == {"text": expected, "ranks": None}

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.records import GainInterval
+from trimtab.records import Context, GainInterval
 from trimtab.report.charts import _log_ticks
 from trimtab.report.facts import Gain
-from trimtab.report.words import clean, counted, first_line, level_text, number_text, percent_text, ratio_text
+from trimtab.report.words import (
+    clean,
+    counted,
+    first_line,
+    level_text,
+    number_text,
+    percent_text,
+    ratio_text,
+    workload_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,19 @@ def test_levels_are_never_rounded_up(level: float, text: str) -> None:
     assert level_text(level) == text
     if math.isfinite(level):
         assert Gain(1.2, 1.1, 1.3, level).interval_text == f"{text} interval 1.10 to 1.30"
+
+
+@pytest.mark.parametrize(
+    ("name", "clients", "text"),
+    [
+        ("sql shop 1 scripts 3f2a", 1, "sql shop 1 script 3f2a, 1 client"),
+        ("http 21 pages 3f2a", 8, "http 21 pages 3f2a, 8 clients"),
+        ("cycle of 2: day (ycsb a 1,001 records, 1 clients), night (ycsb a 1 records, 4 clients)", 4,
+         "cycle of 2: day (ycsb a 1,001 records, 1 client), night (ycsb a 1 record, 4 clients), 4 clients"),
+    ],
+)  # fmt: skip
+def test_a_workload_of_one_script_has_no_plural(name: str, clients: int, text: str) -> None:
+    assert workload_text(Context(name, clients)) == text
 
 
 def test_counts() -> None:

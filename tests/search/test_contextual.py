@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.needs import IS_FULL
 from trimtab.errors import UsageError
-from trimtab.model.gaussian_process import Hyper, covariance
+from trimtab.model.gaussian_process import Hyper, Posterior, covariance
 from trimtab.records import Context, Trial
 from trimtab.search import SearchProblem
 from trimtab.search.context_kernel import ContextFeatures, ContextHyper, fit_context_hyper
@@ -18,6 +19,7 @@ from .problems import crash, grid, problem, trial
 
 pytestmark = pytest.mark.slow
 
+Array = NDArray[np.float64]
 READS, WRITES = Context("reads", 8), Context("writes", 8)
 
 
@@ -144,6 +146,24 @@ def _under(told: Trial, context: Context) -> Trial:
     return Trial(
         number=told.number, role=told.role, config=told.config, context=context, status=told.status, reason="told"
     )
+
+
+def test_the_process_grows_by_what_is_told_and_stays_while_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No fit is due at seventeen trials. What has grown is made anew once, for its last digits."""
+    made: list[int] = []
+    factor = Posterior._factor
+
+    def counted(self: Posterior, v: Array) -> Array:
+        made.append(len(self))
+        return factor(self, v)
+
+    searcher = fresh(1)
+    driven(searcher, READS, 17, 0)
+    monkeypatch.setattr(Posterior, "_factor", counted)
+    searcher.ask()
+    assert made == []
+    searcher.ask(2)
+    assert made == [17]
 
 
 def test_features_of_workloads() -> None:

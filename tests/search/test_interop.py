@@ -11,7 +11,7 @@ import pytest
 from tests.needs import require
 from trimtab.errors import SpaceError, UsageError
 from trimtab.records import Status
-from trimtab.search import Searcher, create
+from trimtab.search import GuardedSearcher, Searcher, SearcherBase, create
 from trimtab.search.configspace import from_configspace, to_configspace
 from trimtab.search.optuna import OptunaSearcher
 from trimtab.search.parameters import ParameterSpace
@@ -83,6 +83,18 @@ def test_a_sampler_that_cannot_be_made_leaves_the_users_verbosity() -> None:
 def test_options_that_the_sampler_refuses_are_named() -> None:
     with pytest.raises(UsageError, match=r"sampler='TPESampler' with sampler_options=\{'no_such': 1\} cannot be made"):
         create("optuna", problem(grid(), sampler_options={"no_such": 1}))
+
+
+@needs_optuna
+@pytest.mark.parametrize(("sampler", "library"), [("CmaEsSampler", "cmaes"), ("GPSampler", "torch")])
+def test_a_library_that_a_sampler_imports_late_is_missed_at_the_start(
+    sampler: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first proposals are random ones, which need no library."""
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(UsageError, match=f"sampler='{sampler}' of Optuna needs the library {library}: ") as caught:
+        create("optuna", problem(grid(), sampler=sampler))
+    assert caught.value.hint == f"pip install {library}, or give another sampler"
 
 
 @pytest.mark.parametrize(("name", "module"), [("optuna", "optuna"), ("smac", "smac")])
@@ -265,12 +277,9 @@ def test_a_baseline_that_is_no_value_of_a_parameter_is_named() -> None:
 
 
 @needs_optuna
-@pytest.mark.parametrize(("baseline", "n"), [({}, 5), ({"x": 0.01, "n": 50, "kind": None}, 9)])
-def test_the_unit_of_the_values_does_not_matter_to_the_sampler(baseline: dict[str, Any], n: int) -> None:
-    """Searchers know what half or twice the throughput is: a value in milliseconds is none of that for being large.
-
-    Without a baseline nothing is known of the first few, which are spread out.
-    """
+@pytest.mark.parametrize("baseline", [{}, {"x": 0.01, "n": 50, "kind": None}])
+def test_the_unit_of_the_values_does_not_matter_to_the_sampler(baseline: dict[str, Any]) -> None:
+    """Searchers know what half or twice the throughput is: a value in milliseconds is none of that for being large."""
     require("optuna")
     import optuna
 
@@ -280,10 +289,40 @@ def test_the_unit_of_the_values_does_not_matter_to_the_sampler(baseline: dict[st
         study = optuna.create_study(sampler=TrimtabSampler("auto", seed=3, baseline=baseline))
         if baseline:
             study.enqueue_trial(baseline)
-        study.optimize(lambda trial: unit * (5.0 + objective(trial)), n_trials=n)
+        study.optimize(lambda trial: unit * (5.0 + objective(trial)), n_trials=9)
         return [trial.params for trial in study.trials]
 
     assert asked(2.0**-10) == asked(2.0**10)
+
+
+@needs_optuna
+@pytest.mark.parametrize(
+    ("direction", "values", "losses"),
+    [
+        ("minimize", [4.0, 8.0, 1.0], [0.0, np.log(2), -np.log(4)]),
+        ("maximize", [4.0, 8.0, 1.0], [0.0, -np.log(2), np.log(4)]),
+        ("minimize", [-4.0, -8.0], [0.0, -np.log(2)]),
+        ("minimize", [4.0, 8.0, -2.0], [0.0, 1.0, -1.5]),
+        ("maximize", [0.0, 8.0], [0.0, -8.0]),
+    ],
+)
+def test_values_count_relative_to_the_first(direction: str, values: list[float], losses: list[float]) -> None:
+    """As log ratios; where a value is 0 or values are of both signs, as differences, also those that were told before."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    sampler = TrimtabSampler("random", seed=1)
+    study = optuna.create_study(direction=direction, sampler=sampler)
+    kind = {"x": optuna.distributions.FloatDistribution(0.0, 1.0)}
+    for value in values:
+        study.tell(study.ask(kind), value)
+    study.ask(kind)
+    guarded = sampler._searcher
+    assert isinstance(guarded, GuardedSearcher)
+    assert isinstance(guarded.inner, SearcherBase)
+    assert [told.loss for told in guarded.inner.ledger] == pytest.approx(losses)
 
 
 @needs_optuna

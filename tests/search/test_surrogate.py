@@ -64,6 +64,22 @@ def test_with_many_configs_a_fit_keeps_its_kernel() -> None:
     assert model._chosen[0] is not chosen[0]
 
 
+def test_a_model_stays_while_nothing_is_measured() -> None:
+    """A config that is asked for meanwhile counts beside it."""
+    space, rng = grid(2), np.random.default_rng(1)
+    ledger = told(space, 16)
+    model = learned(ledger)
+    base = model.base
+    ledger.tell(crash(Config({"a": 3, "b": 3}), 90))
+    ledger.pending[Config({"a": 80, "b": 55})] += 1
+    model.learn(ledger, rng)
+    assert model.base is base
+    assert len(model.process) == 17
+    ledger.tell(trial(ledger.evidence[0].config, 91, 0.5))  # a repeat
+    model.learn(ledger, rng)
+    assert model.base is not base
+
+
 def test_models_grow_while_only_new_configs_come() -> None:
     """The grown model believes the same as one made anew; a repeat of an old config makes it start over."""
     space, none = grid(2), np.empty((0, 0))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from trimtab.errors import UsageError
+from trimtab.search import Ledger
 from trimtab.search.optimise import TrustRegion
 from trimtab.search.trust_region import TrustRegionSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
@@ -72,6 +73,27 @@ def test_a_tiny_region_is_given_up_and_after_two_the_search_has_converged() -> N
     assert searcher.is_converged
     assert min(sides) < 0.01
     assert sum(later > earlier for earlier, later in pairwise(sides)) == 2
+
+
+def test_a_new_region_is_not_compared_with_the_last_trial_of_the_one_before() -> None:
+    """That one lies beside the best of all, which the new region has to find its own way to."""
+    space = grid(4, 10_000)
+    first = Config(dict.fromkeys(space.knobs, 9))
+    region = TrustRegion(space, successes=1, failures=1, sample=lambda number: [first])
+    ledger = Ledger(space, space.default())
+
+    def told(config: Config, loss: float) -> None:
+        evidence = ledger.tell(trial(config, len(ledger), loss))
+        assert evidence is not None
+        region.told(evidence, is_own=len(ledger) > 1)
+
+    at_end = space.sample(10, np.random.default_rng(1))
+    for config in at_end[:9]:
+        told(config, 0.0)
+    assert (region.side, region.planned) == (0.8, [first])
+    told(first, 0.6)
+    told(at_end[9], 0.5)
+    assert region.side == 1.6
 
 
 def test_asks_stay_near_the_best_when_the_region_is_small() -> None:

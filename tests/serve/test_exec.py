@@ -95,7 +95,7 @@ def test_a_server_that_is_away_for_a_while_is_waited_for(
     monkeypatch.setattr(api, "call", seldom)
     assert run_exec(*_PASS) == 0
     told = capsys.readouterr().err
-    assert f"server='{_URL}' cannot be reached: no answer; trying again for up to 60s\n" in told
+    assert f"server='{_URL}' cannot be reached: no answer; trying again for up to 1min\n" in told
     assert told.endswith(f"report: {_URL}, or `trimtab report x` where that server runs\n")
     assert 10 < sum(hurried) < 60
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -46,6 +47,55 @@ def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, what: str, 
 
     assert run(asked()) == (0, [200, 200], [200] * MANY)
     assert len(api.hub.turns) == 0
+
+
+def slow(api: Api, held: ExitStack) -> None:
+    """Whatever is read of sessions that are not in memory waits, and so does whatever is drawn of studies."""
+    for name in LOADING:
+        del api.hub.sessions._held[name]
+        held.enter_context(api.hub.sessions._alone(name))
+    held.enter_context(api.hub.kept._lock)
+
+
+LOADING = [f"loading{number}" for number in range(8)]
+SLOW: dict[str, list[tuple[str, str, object]]] = {
+    "show": [("GET", ONE.format(name), None) for name in LOADING],
+    "best": [("GET", ONE.format(name) + "/best", None) for name in LOADING],
+    "begin": [("POST", "/api/v1/sessions", {**BEGIN, "name": name}) for name in LOADING],
+    "pause": [("POST", ONE.format(name) + "/pause", {}) for name in LOADING],
+    "stop": [("POST", f"/api/v1/studies/{number}/stop", {}) for number in range(1, 9)],
+    "charts": [("GET", f"/api/v1/studies/{number}/charts", None) for number in range(1, 9)],
+    "compare": [("GET", f"/api/v1/studies/{number}/compare?with=1", None) for number in range(1, 9)],
+}
+
+
+@pytest.mark.parametrize("what", SLOW)
+def test_sessions_that_load_and_studies_that_are_drawn_leave_threads_to_others(api: Api, what: str) -> None:
+    """Eight of them at once, each asked for by eight clients: more than there are threads of either kind."""
+    for name in (*LOADING, "other"):
+        assert api.post("/api/v1/sessions", {**BEGIN, "name": name}).status_code == 201
+
+    async def asked() -> tuple[int, list[int], set[int]]:
+        transport = httpx.ASGITransport(api.app)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1979", headers=headers) as client:
+            with ExitStack() as held:
+                slow(api, held)
+                waiting = [
+                    asyncio.create_task(client.request(method, path, json=body))
+                    for method, path, body in SLOW[what]
+                    for _ in range(8)
+                ]
+                await asyncio.sleep(0.2)
+                paths = (ONE.format("other"), ONE.format("other") + "/best", "/api/v1/sessions", "/api/v1/studies")
+                others = [await asyncio.wait_for(client.get(path), 30) for path in paths]
+                n_done = sum(task.done() for task in waiting)
+            return n_done, [each.status_code for each in others], {(await task).status_code for task in waiting}
+
+    n_done, others, slow_ones = run(asked())
+    assert (n_done, others) == (0, [200] * 4)
+    assert slow_ones <= ({200, 409} if what == "stop" else {200})  # a session is stopped once
+    assert len(api.hub.turns) == len(api.hub.loads) == len(api.hub.views) == 0
 
 
 def test_a_request_that_is_cut_off_gives_its_turn_back(api: Api) -> None:

@@ -217,7 +217,7 @@ def test_a_budget_too_small_for_a_baseline_is_refused_before_anything_runs(fake:
     fake.text = fake.text.replace("12 trials", "10s")
     with pytest.raises(UsageError) as caught:
         fake.tune()
-    what = r"budget=10 s is too short: 3 runs of the baseline, one config and its proof take at least 1min[ 0-9a-z.]*"
+    what = r"budget=10s is too short: 3 runs of the baseline, one config and its proof take at least 1min[ 0-9a-z.]*"
     assert re.fullmatch(what, caught.value.message)
     assert caught.value.hint == (
         "give it more time (a hundred runs are better than ten), or shorten [measure] window='5s'"

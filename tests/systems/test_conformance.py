@@ -1,5 +1,5 @@
-"""The conformance suite on ways of reaching a server: PostgreSQL embedded and by files with a restart command, MariaDB by files
-and by connection only; the third way of each, and other versions, in the long form; and the fake.
+"""The conformance suite on ways of reaching a server: PostgreSQL embedded and by files with a restart command, MariaDB by
+connection only; the other ways of each, and other versions, in the long form; and the fake.
 """
 
 from __future__ import annotations
@@ -134,9 +134,10 @@ def _mariadb(reach: str, templates: Templates, product: str = "mariadb") -> Iter
     with made(product, reach, templates) as way:
         by_file = _writer(way.own_file, b"[mysqld]\nsort_buffer_size = 65536\n")
         is_local = reach != "connection"
+        waits = {"binlog_commit_wait_count": 5, "binlog_commit_wait_usec": 500} if product == "mariadb" else {}
         yield from _subject(
             way,
-            other=Config({"read_buffer_size": 256 << 10, "innodb_max_dirty_pages_pct": 50.0}),
+            other=Config({"read_buffer_size": 256 << 10, "innodb_max_dirty_pages_pct": 50.0, **waits}),
             refused=("innodb_io_capacity", 1),
             locked=("innodb_doublewrite", False),
             clamped=Config({"join_buffer_size": 100_000}),
@@ -191,6 +192,7 @@ class TestMariaDb(TargetSuite):
 
 
 @pytest.mark.service
+@_LONG
 class TestMariaDbByFiles(TargetSuite):
     @pytest.fixture(scope="class")
     @classmethod

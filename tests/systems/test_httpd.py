@@ -14,7 +14,7 @@ import pytest
 from tests.needs import IS_FULL
 from tests.systems.private import killed
 from trimtab import plugins
-from trimtab.errors import ApplyError, TargetError, UsageError
+from trimtab.errors import ApplyError, RestoreError, TargetError, UsageError
 from trimtab.host import is_running
 from trimtab.space import Config, KnobKind, Value
 from trimtab.systems.http_probe import http_get
@@ -116,6 +116,22 @@ def test_a_graceful_restart_is_enough_for_most_settings(web: Any) -> None:
     assert web._reach.pid == pid
     assert web.apply(Config({"ServerLimit": 20})).restarted
     assert web._reach.pid != pid
+
+
+def test_what_it_still_uses_where_files_of_others_keep_it_from_a_reload_is_told(web: Any) -> None:
+    """It is not restarted: with such files it would not come back. What it has parsed is what the files say, and no proof."""
+    found, other, pid = web.snapshot(), ours(web).with_name("other.conf"), web._reach.pid
+    web.apply(Config({"KeepAliveTimeout": 20}))
+    other.write_text("NoSuchDirective On\n")
+    try:
+        with pytest.raises(
+            RestoreError, match="but the program may still use KeepAliveTimeout=20.* .found 5.*: reload="
+        ):
+            web.restore(found)
+    finally:
+        other.unlink()
+    assert not web.restore(found).restarted
+    assert web._reach.pid == pid
 
 
 def test_the_values_in_use_are_those_that_httpd_has_parsed(web: Any) -> None:

@@ -54,6 +54,8 @@ class ToyChange:
 
 
 class ToyChannel:
+    trouble = ""
+
     def __init__(self, calls: list[str], error: Exception | None, fails_at: str) -> None:
         self.calls = calls
         self._change = ToyChange(calls, error, fails_at)

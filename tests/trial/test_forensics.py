@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from trimtab.errors import ForeignChangeError
+from trimtab.errors import ForeignChangeError, RestoreError
 from trimtab.records import Context, Fault, Role, Status, Trial
 from trimtab.space import Config
 from trimtab.systems import Evidence, Symptom, Undone
-from trimtab.trial.forensics import diagnose, retried, told
+from trimtab.systems.undo import InForceError
+from trimtab.trial.forensics import cleared, diagnose, retried, told
 
 CONFIG = Symptom(fault=Fault.CONFIG, text="FATAL: invalid value")
 MEMORY = Symptom(fault=Fault.RESOURCE, text="killed at its limit", is_own_demand=True, is_death=True)
@@ -88,6 +89,12 @@ def test_two_alike_blame_the_config_only_where_nobody_else_is_known(
     trial, n_tries, _ = _retried(lost, replace(lost, number=4))
     assert (trial.status, n_tries) == (status, 2)
     assert trial.reason.startswith("twice")
+
+
+def test_a_reload_that_fails_is_no_target_that_does_not_run() -> None:
+    told_ones = [cleared(kind("why", hint="do")).message for kind in (RestoreError, InForceError)]
+    assert told_ones[0].startswith("the target does not run with the last good config either, so that the environment")
+    assert told_ones[1].startswith("the reload fails with the last good config either, so that the environment")
 
 
 def test_what_was_taken_back_and_what_was_left_is_told() -> None:

@@ -257,7 +257,7 @@ def test_a_command_that_hangs_does_not_keep_its_earlier_figure(tmp_path: Path, f
     plan = MeasurePlan(window_s=2.0, window_max_s=2.0, warmup_floor_s=1.0, warmup_cap_s=1.0)
     result = measure_load(made(tmp_path, command=command, figure=figure, line="figure: (.*)"), ENDPOINT, plan, seed=1)
     status, reason = judge(result, plan, Objective.parse("throughput"))
-    assert (status, reason) == (Status.TIMED_OUT, "no operation succeeded in 2 s (0 timed out)")
+    assert (status, reason) == (Status.TIMED_OUT, "no operation succeeded in 2s (0 timed out)")
     assert result.measurement is not None
     assert result.measurement.throughput.estimate == 0
 

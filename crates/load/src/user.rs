@@ -186,18 +186,17 @@ impl<D: Driver> User<D> {
                 Attempt::TimedOut => break,
                 Attempt::Stopped => return Err(Stopped),
             };
-            let may_retry = failure.class.is_retryable() && tries < self.manners.max_tries;
-            if may_retry && self.recover().await {
-                let wait_ns = retry_wait_ns(tries, &mut self.random);
-                match self.seat.until(self.seat.now_ns() + wait_ns).await {
-                    Ok(()) => {
+            if failure.class.is_retryable() && tries < self.manners.max_tries {
+                match self.await_retry(due_ns, tries).await {
+                    Ok(true) => {
                         tries += 1;
                         self.source.rewind();
                         continue;
                     }
+                    Ok(false) => {}
                     Err(Interruption::TimedOut) => {
-                        self.seat.finish(due_ns, Err(Ending::TimedOut));
-                        break;
+                        self.source.end(false);
+                        return Ok(self.seat.now_ns());
                     }
                     Err(Interruption::Stopped) => return Err(Stopped),
                 }
@@ -208,6 +207,29 @@ impl<D: Driver> User<D> {
         self.source.end(false);
         self.recover().await;
         Ok(self.seat.now_ns())
+    }
+
+    /// Makes the connection fit for another try and waits until that is due; false when the connection is gone. An operation
+    /// that is cut off meanwhile is recorded at that moment; the connection is made fit all the same.
+    async fn await_retry(&mut self, due_ns: u64, tries: u32) -> Result<bool, Interruption> {
+        let Self { link, seat, manners, random, .. } = self;
+        {
+            let mut recovering = pin!(recover(link, manners.cancel_grace));
+            match seat.guard(recovering.as_mut()).await {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(interruption) => {
+                    cut_off(seat, due_ns, interruption);
+                    recovering.await;
+                    return Err(interruption);
+                }
+            }
+        }
+        let waited = seat.until(seat.now_ns() + retry_wait_ns(tries, random)).await;
+        if let Err(interruption) = waited {
+            cut_off(seat, due_ns, interruption);
+        }
+        waited.map(|()| true)
     }
 
     /// Takes the operation's steps once.
@@ -257,16 +279,8 @@ impl<D: Driver> User<D> {
         Err(attempt)
     }
 
-    /// Makes the connection fit for the next attempt; false when it is gone.
     async fn recover(&mut self) -> bool {
-        let Some(mut link) = self.link.take() else { return false };
-        let is_fit = !link.session.is_lost()
-            && matches!(timeout(self.manners.cancel_grace, link.session.reset()).await, Ok(Ok(())))
-            && !link.session.is_lost();
-        if is_fit {
-            self.link = Some(link);
-        }
-        is_fit
+        recover(&mut self.link, self.manners.cancel_grace).await
     }
 
     /// One attempt after a pause; a failure counts as an error of the operation that waits for the connection.
@@ -285,6 +299,18 @@ impl<D: Driver> User<D> {
         }
         Ok(())
     }
+}
+
+/// Makes a connection fit for the next attempt; false when it is gone.
+async fn recover<S: Session>(connection: &mut Option<Link<S>>, grace: Duration) -> bool {
+    let Some(mut link) = connection.take() else { return false };
+    let is_fit = !link.session.is_lost()
+        && matches!(timeout(grace, link.session.reset()).await, Ok(Ok(())))
+        && !link.session.is_lost();
+    if is_fit {
+        *connection = Some(link);
+    }
+    is_fit
 }
 
 /// The operation ends here for the record, whatever becomes of what the server does.

@@ -234,7 +234,9 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
 
 
 def _say_waiting(why: str, most_s: float) -> None:
-    say(f"{why}; trying again for up to {most_s:.0f}s")
+    from trimtab.units import format_duration
+
+    say(f"{why}; trying again for up to {format_duration(round(most_s))}")
 
 
 def _points(session: Any) -> Iterator[Any]:

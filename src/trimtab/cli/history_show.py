@@ -57,7 +57,7 @@ def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
 def _print_study(study: StudyCopy) -> None:
     from trimtab.cli.history_options import table, when
     from trimtab.report.values import ValueTexts
-    from trimtab.report.words import counted, one_line
+    from trimtab.report.words import counted, one_line, workload_text
     from trimtab.units import format_size
 
     record = study.record
@@ -67,7 +67,7 @@ def _print_study(study: StudyCopy) -> None:
         "begun": when(record.created_at),
         "imported": record.origin and f"from {record.origin}",
         "objective": record.objective,
-        "workload": f"{record.context.workload}, {counted(record.context.clients, 'client')}",
+        "workload": workload_text(record.context),
         "server": record.machine.server_version,
         "host": record.machine.hostname,
         "machine": record.machine.cores

@@ -21,8 +21,10 @@ _PIPED_WIDTH = 160
 
 
 def _table(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
-    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from trimtab.report.printing import printing
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("knob", "running", "useful range", "needs", "what it does, or why it is locked"):
@@ -30,14 +32,11 @@ def _table(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
     for row in rows:
         mark = "* " if row["name"] in selected else "  "
         why = f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"]
-        table.add_row(mark + row["name"], row["running_text"], _RAW.sub("", row["range"]), row["restart"], why)
-    console = Console(soft_wrap=False, markup=False, emoji=False)  # a value may hold [brackets] or :colons:
-    if not console.is_terminal:
-        console.width = max(console.width, _PIPED_WIDTH)
-    console.print(table)
-    console.print(
-        f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study {tunes}", highlight=False
-    )
+        cells = (mark + row["name"], row["running_text"], _RAW.sub("", row["range"]), row["restart"], why)
+        table.add_row(*map(Text, cells))  # as text: a value may hold [brackets] or :colons:
+    with printing(width=_PIPED_WIDTH) as out:
+        out.print(table)
+        out.print(Text(f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study {tunes}"))
 
 
 @click.command("knobs")

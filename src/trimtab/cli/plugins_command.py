@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from trimtab.cli.options import json_option, print_json
+from trimtab.cli.options import json_option, print_json, toml_text
 
 __all__ = ["command"]
 
@@ -49,5 +49,5 @@ def command(as_json: bool) -> int:
         for name, entry in entries.items():
             click.echo(f"  {name}: {entry.get('problem') or entry['doc']}".rstrip(": "))
             for option, row in entry["options"].items():
-                click.echo(f"    {option} = {row['default']!r}: {row['help']}")
+                click.echo(f"    {option} = {toml_text(row['default'])}: {row['help']}")
     return 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
-from trimtab.units import counted, format_figure, format_percent
+from trimtab.units import counted, format_duration, format_figure, format_percent
 
 if TYPE_CHECKING:
     from trimtab.workload.sql.profile import Profile
@@ -20,9 +21,10 @@ _WIDTH = 72
 
 
 def _as_text(profile: Profile, study_file: Path) -> None:
-    watched = f"{profile.window_s:g} s watched" if profile.window_s else "since the statistics were last reset"
-    calls, seconds = counted(profile.calls, "call"), format_figure(profile.time_ms / 1e3)
-    click.echo(f"{profile.database}: {calls}, {seconds} s of execution, {watched}")
+    window = format_duration(profile.window_s)
+    watched = f"watched for {window}" if profile.window_s else "since the statistics were last reset"
+    calls, busy = counted(profile.calls, "call"), format_duration(profile.time_ms / 1e3)
+    click.echo(f"{profile.database}: {calls}, {busy} of execution, {watched}")
     click.echo(
         f"the mix covers {format_percent(profile.share_of_calls, 1)} of the calls "
         f"and {format_percent(profile.share_of_time, 1)} of the execution time"
@@ -44,9 +46,10 @@ def _as_text(profile: Profile, study_file: Path) -> None:
     click.echo(f"\nwrote {study_file}")
     n_unknown = sum(len(p.unknown) for p in profile.proposals)
     if n_unknown:
-        click.echo(f'next: fill in the {n_unknown} parameters of type "?" in it, then trimtab bench {study_file}')
+        unknown = counted(n_unknown, "parameter")
+        click.echo(f'next: fill in {unknown} of type "?" in it, then trimtab bench {quote(str(study_file))}')
     else:
-        click.echo(f"next: trimtab bench {study_file}")
+        click.echo(f"next: trimtab bench {quote(str(study_file))}")
 
 
 @click.command("profile")
@@ -89,7 +92,7 @@ def command(
     source, mode = moved_text(file, study_file.read_text(encoding="utf-8")), study_file.stat().st_mode & 0o777
     with new_folder(folder):  # what could stand in the way of the files is known before the minutes of watching
         if window_s:
-            say(f"watching for {window_s:g} s")
+            say(f"watching for {format_duration(window_s)}")
         found = profile(file, state_dir, database=database, window_s=window_s, coverage=coverage, most=most)
         if len(file.target) == 1:
             (each,) = found.values()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import json_option, print_json, require_one_of, state_option, tell_news
-from trimtab.units import counted
+from trimtab.units import counted, format_time
 
 if TYPE_CHECKING:
     from trimtab.trial import Entry
@@ -96,13 +95,13 @@ def _show(state_dir: Path, as_json: bool) -> int:
     if not entries:
         click.echo("nothing is open")
     for study in standing:
-        click.echo(f"study {study.study}: applied to {study.target} at {_time(study.applied_at)}")
+        click.echo(f"study {study.study}: applied to {study.target} at {format_time(study.applied_at)}")
         for line in study.knobs:
             click.echo(f"  {line.knob}: set to {line.ours}, found {line.found}")
         rollback = command_at(state_dir, f"trimtab rollback {study.study}")
         click.echo(f"  ways out: {rollback} | {rollback} --leave")
     for entry in entries:
-        since = _time(entry.opened_at)
+        since = format_time(entry.opened_at)
         who = f"pid {entry.pid} works on it" if entry.is_alive else f"pid {entry.pid} is gone"
         click.echo(f"study {entry.study}: {entry.purpose} of {entry.target} since {since}; {who}")
         if entry.failure:
@@ -121,10 +120,6 @@ def _show(state_dir: Path, as_json: bool) -> int:
             recover = command_at(state_dir, "trimtab recover")
             click.echo(f"  ways out: {recover} | {recover} --retry {entry.study} | {recover} --leave {entry.study}")
     return 0
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _leave(state_dir: Path, study: str, as_json: bool) -> int:
@@ -176,7 +171,7 @@ def _row(entry: Entry) -> dict[str, object]:
         "target": ", ".join(snapshot.target for snapshot in entry.snapshots),
         "pid": entry.pid,
         "is_alive": entry.is_owner_alive,
-        "opened_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.opened_at)),
+        "opened_at": format_time(entry.opened_at),
         "last_step": next((step for step, _ in reversed(entry.steps())), ""),
         "n_damaged_lines": entry.n_damaged,
     }

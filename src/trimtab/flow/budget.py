@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trimtab.errors import UsageError
-from trimtab.units import counted, parse_duration
+from trimtab.units import counted, format_duration, parse_duration
 
 __all__ = ["Budget"]
 
@@ -44,4 +44,4 @@ class Budget:
         return cls(seconds=seconds)
 
     def __str__(self) -> str:
-        return counted(self.trials, "trial") if self.trials is not None else f"{self.seconds:g} s"
+        return counted(self.trials, "trial") if self.trials is not None else format_duration(self.seconds or 0.0)

@@ -30,7 +30,7 @@ from trimtab.flow.task import Task
 from trimtab.records import Context, Cycle, Role, Status, Trial, Verdict, Visit
 from trimtab.search import FallbackSearcher
 from trimtab.space import Config
-from trimtab.units import counted, format_figure, format_percent
+from trimtab.units import counted, format_duration, format_percent
 
 __all__ = ["ContextSearcher", "cycling", "searcher_of"]
 
@@ -201,13 +201,13 @@ class _Rounds:
         if budget.seconds is not None and self._n_search:
             until = budget.seconds - _reserve_s(task, self._cycle, scorer)
             if scorer.spent_s + scorer.mean_cost_s > until:
-                kept = f"except {budget.seconds - until:.0f} s for the proof"
-                return f"the budget of {budget.seconds:g} s is used, {kept}"
+                kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
+                return f"the budget of {budget} is used, {kept}"
         if self._searcher.is_exhausted and not isinstance(self._contextual, ContextSearcher):
             return "the searcher has tried everything there is"
         if not scorer.may_try_new:
-            lost = format_figure(scorer.lost_s)
-            return f"the regression budget of {task.regression_budget_s:g} s of user time is spent (lost {lost} s)"
+            lost, budget_text = (format_duration(seconds) for seconds in (scorer.lost_s, task.regression_budget_s))
+            return f"the regression budget of {budget_text} of user time is spent (lost {lost})"
         if not self._cycle.most and self._since >= task.search.patience * len(self._cycle.contexts):
             return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(self._since, 'trial')}"
         return ""

@@ -19,7 +19,7 @@ from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import believable
 from trimtab.flow.prove import Proof, Prover
 from trimtab.flow.task import Task
-from trimtab.measure import Interval
+from trimtab.measure import Interval, expected_half_width
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, Context, Cycle, Role
 from trimtab.space import Config
@@ -105,24 +105,27 @@ def _known(cycle: Cycle, scorer: ContextScorer, config: Config) -> float:
 
 
 def _proofs_of_shared(task: Task, cycle: Cycle, scorer: ContextScorer, config: Config) -> Steps[list[Proof]]:
-    """The least number of pairs under each context, and more while the mean gain is open and the budget has room; up to the first
-    context under which a run failed."""
+    """The least number of pairs under each context, and more while the mean gain is open and the budget has room, or is short of
+    one more round that is expected to prove it; up to the first context under which a run failed."""
     tasks = [task_under(task, context) for context in cycle.contexts]
     provers = [Prover(own, scorer.part(own.context), config, needs_gain=True) for own in tasks]
-    n_pairs = task.proof.min_pairs
+    n_pairs, is_late = task.proof.min_pairs, False
     while True:
         proofs = list[Proof]()
         for context, prover in zip(cycle.contexts, provers, strict=True):
-            yield from under(context, prover.run(partial(prover.has_pairs, n_pairs)))
+            yield from under(context, prover.run(partial(prover.has_pairs, n_pairs), is_paid=is_late))
             proofs.append(prover.conclude())
             if proofs[-1].failure:
                 return proofs
-        if (
-            n_pairs >= tasks[0].proof.max_pairs
-            or not scorer.has_room_for_pairs(2 * len(tasks))
-            or _is_decided(task, cycle, proofs)
-        ):
+        if is_late or n_pairs >= tasks[0].proof.max_pairs or _is_decided(task, cycle, proofs):
             return proofs
+        if not scorer.has_room_for_pairs(2 * len(tasks)):
+            if not _is_one_round_short(task, cycle, proofs):
+                return proofs
+            is_late = True
+            scorer.say(
+                "the budget is used up; one more pair under each context follows: they are expected to prove the gain"
+            )
         n_pairs += 1
 
 
@@ -135,6 +138,22 @@ def _is_decided(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
     if gain is None or len(conditions) - 1 > n_open:
         return True
     return (conditions[0].is_met and not n_open) or _is_hopeless(task, cycle, proofs)
+
+
+def _is_one_round_short(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
+    """Whether nothing is missing but the proof of the mean gain, and one more pair like these under each context is expected to
+    bring it."""
+    gain = _pooled(cycle, proofs)
+    conditions = _conditions(task, cycle, gain, proofs)
+    if gain is None or len(conditions) > 1 or conditions[0].is_met:
+        return False
+    square = 0.0
+    for context, proof in zip(cycle.contexts, proofs, strict=True):
+        if proof.gain is None or not math.isfinite(proof.gain.ratio.se):
+            return False
+        ratio, n = proof.gain.ratio, proof.gain.n_pairs
+        square += (cycle.share(context) * expected_half_width(n + 1, ratio.se * math.sqrt(n), ratio.level)) ** 2
+    return math.sqrt(square) <= math.log(gain.estimate / (1 + task.proof.min_gain))
 
 
 def _is_hopeless(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:

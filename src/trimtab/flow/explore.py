@@ -18,7 +18,7 @@ from trimtab.records import Role, Status, Trial
 from trimtab.search import FallbackSearcher, Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
-from trimtab.units import counted, format_figure, format_percent
+from trimtab.units import counted, format_duration, format_percent
 
 __all__ = ["Ended", "early_stop", "expected_trials", "explore", "may_search_on"]
 
@@ -222,8 +222,8 @@ def _ended(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, 
     elif budget.seconds is not None:
         until = budget.seconds - _kept_s(task, scorer)
         if n_search and scorer.spent_s + cost > until:
-            kept = f"except {budget.seconds - until:.0f} s for the proof"
-            return Ended(f"the budget of {budget.seconds:g} s is used, {kept}", is_time_used=True)
+            kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
+            return Ended(f"the budget of {budget} is used, {kept}", is_time_used=True)
     return Ended(_no_more(task, scorer, searcher, progress))
 
 
@@ -235,8 +235,8 @@ def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress
         return "the searcher has converged"
     if not scorer.may_try_new:
         return (
-            f"the regression budget of {task.regression_budget_s:g} s of user time is spent "
-            f"(lost {format_figure(scorer.lost_s)} s): nothing new is tried any more"
+            f"the regression budget of {format_duration(task.regression_budget_s)} of user time is spent "
+            f"(lost {format_duration(scorer.lost_s)}): nothing new is tried any more"
         )
     if progress.since >= task.search.patience:
         return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(progress.since, 'trial')}"

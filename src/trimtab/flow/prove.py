@@ -153,13 +153,13 @@ class Prover:
         """Runs of one more pair, while the gain is not known well enough to be quoted and pairs are left; else 0."""
         return 0 if self.is_settled or len(self._pairs.test) >= self._task.proof.max_pairs else len(self._arms)
 
-    def run(self, is_done: Callable[[], bool]) -> Steps[None]:
+    def run(self, is_done: Callable[[], bool], *, is_paid: bool = False) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
         after it for which the budget has no room as a whole, but for one with which the proof is expected to succeed: all that
-        was spent so far would be lost without it."""
+        was spent so far would be lost without it. `is_paid`: the budget is the caller's affair."""
         table, test = self._task.proof, self._pairs.test
         while not is_done() and len(test) < table.max_pairs:
-            has_room = len(test) < table.min_pairs or self._scorer.has_room_for_pairs(len(self._arms))
+            has_room = is_paid or len(test) < table.min_pairs or self._scorer.has_room_for_pairs(len(self._arms))
             if not has_room:
                 if self._is_late or not test.is_one_pair_short:
                     return

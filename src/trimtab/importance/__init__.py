@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trimtab.importance.interactions import Pair, top_pairs
     from trimtab.importance.knee import knee_of
     from trimtab.importance.rank_check import RankCheck, check_ranks
-    from trimtab.importance.ranking import KnobRank, Ranker, Ranking, RankProblem
+    from trimtab.importance.ranking import LEAST_CONFIGS, KnobRank, Ranker, Ranking, RankProblem, TooFewError
     from trimtab.importance.slices import Dependence, Slice, slice_of
 else:
     __getattr__ = deferred(
@@ -31,13 +31,14 @@ else:
             "interactions": "Pair top_pairs",
             "knee": "knee_of",
             "rank_check": "RankCheck check_ranks",
-            "ranking": "KnobRank Ranker Ranking RankProblem",
+            "ranking": "LEAST_CONFIGS KnobRank Ranker Ranking RankProblem TooFewError",
             "slices": "Dependence Slice slice_of",
         },
     )
 
 __all__ = [
     "DESIGNS",
+    "LEAST_CONFIGS",
     "Consensus",
     "Dependence",
     "Design",
@@ -48,6 +49,7 @@ __all__ = [
     "Ranker",
     "Ranking",
     "Slice",
+    "TooFewError",
     "check_ranks",
     "default_rankers",
     "knee_of",

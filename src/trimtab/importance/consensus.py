@@ -47,7 +47,7 @@ class Consensus:
         not_worth: knob -> why tuning it does not pay although it is before the knee (its best value is its own).
         n_trials: measured trials.
         r2: cross-validated share of the loss's variance that a surrogate predicts, at most 1; 0 and less: no better
-            than the mean.
+            than the mean; NaN: none was fitted.
     """
 
     knobs: tuple[KnobRank, ...]

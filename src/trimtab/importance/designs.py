@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import UsageError
 from trimtab.importance.hadamard import plackett_burman
+from trimtab.importance.ranking import LEAST_CONFIGS
 from trimtab.space import Config, Knob, Space, Value
 from trimtab.units import counted
 
@@ -29,8 +30,6 @@ __all__ = [
 DESIGNS = ("sard", "lhs", "sobol", "one-at-a-time")
 """Names that `make_design` takes."""
 
-LEAST_RUNS = 8
-"""Fewer configs rank nothing (see `samples`)."""
 _RUNS_PER_KNOB = 3
 _LEAST_DEFAULT = 30
 """Size of a sample when none is asked for: three configs a knob, 30 at least."""
@@ -69,15 +68,19 @@ def make_design(kind: str, space: Space, baseline: Config, runs: int | None = No
     if kind == "sard":
         n = len(_with_two_levels(space))
         size = len(plackett_burman(n))
-        _require_runs(kind, runs, size, f"{n} knobs need {size} runs, {2 * size} with fold-over")
+        _require_runs(kind, runs, size, f"{_of(n)} {size} runs, {2 * size} with fold-over")
         return sard_design(space, baseline, fold_over=runs is None or runs >= 2 * size)
     varying = _varying(space)
     if kind == "one-at-a-time":
-        _require_runs(kind, runs, len(varying), f"{len(varying)} knobs need a run each")
+        _require_runs(kind, runs, len(varying), f"{_of(len(varying))} a run each")
         return one_at_a_time(space, baseline, 2 if runs is None else runs // len(varying))
     if runs is None:
         runs = max(_LEAST_DEFAULT, _RUNS_PER_KNOB * len(varying))
     return (lhs_design if kind == "lhs" else sobol_design)(space, baseline, runs, seed)
+
+
+def _of(n_knobs: int) -> str:
+    return f"{counted(n_knobs, 'knob')} {'needs' if n_knobs == 1 else 'need'}"
 
 
 def _require_runs(kind: str, runs: int | None, least: int, why: str) -> None:
@@ -186,7 +189,7 @@ def _feasible(space: Space, rows: Sequence[Config]) -> tuple[tuple[Config, ...],
 
 def _require_sample(kind: str, space: Space, runs: int) -> None:
     _varying(space)
-    _require_runs(kind, runs, LEAST_RUNS, "fewer rank nothing")
+    _require_runs(kind, runs, LEAST_CONFIGS, "fewer rank nothing")
 
 
 def lhs_design(space: Space, baseline: Config, runs: int, seed: int = 1) -> Design:

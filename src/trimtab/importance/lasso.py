@@ -31,7 +31,10 @@ _PRODUCT_KNOBS = 10
 
 
 class LassoRanker:
-    """Score: penalty at which the knob's first column enters, above that at which columns of noise would."""
+    """How early a knob enters a lasso path over polynomial features, compared with columns of noise.
+
+    Score: penalty at which the knob's first column enters, above that at which columns of noise would.
+    """
 
     name: ClassVar[str] = "lasso"
 

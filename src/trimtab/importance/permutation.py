@@ -25,7 +25,7 @@ _HELD_SHARE = 0.3
 
 
 class PermutationRanker:
-    """Permutation importance of the surrogate, on samples that it did not see."""
+    """How much worse a model predicts when one knob is shuffled, on samples that it did not see."""
 
     name: ClassVar[str] = "permutation"
 

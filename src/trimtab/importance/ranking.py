@@ -6,10 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from trimtab.errors import UsageError
 from trimtab.records import Trial
 from trimtab.space import Config, Space
 
-__all__ = ["KnobRank", "RankProblem", "Ranker", "Ranking"]
+__all__ = ["LEAST_CONFIGS", "KnobRank", "RankProblem", "Ranker", "Ranking", "TooFewError"]
+
+LEAST_CONFIGS = 8
+"""Fewer different configs are refused: no ranker tells anything from them."""
+
+
+class TooFewError(UsageError):
+    """Fewer than `LEAST_CONFIGS` different configs were measured: nothing is wrong with them, but they rank nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

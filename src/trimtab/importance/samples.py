@@ -11,17 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError, UsageError
-from trimtab.importance.ranking import RankProblem
+from trimtab.importance.ranking import LEAST_CONFIGS, RankProblem, TooFewError
 from trimtab.records import Trial
 from trimtab.space import Config, Space
 from trimtab.units import counted
 
-__all__ = ["LEAST_CONFIGS", "Samples", "samples_of", "usable_trials"]
+__all__ = ["Samples", "samples_of", "usable_trials"]
 
 Array = NDArray[np.float64]
 
-LEAST_CONFIGS = 8
-"""Fewer different configs are refused: no ranker tells anything from them."""
 _NAMES_SHOWN = 8
 _TAIL_START = 2.0
 """Losses above the median by more than so many spreads are compressed, so that a few disasters are not all that counts."""
@@ -72,12 +70,13 @@ def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:
     """The trials with a finite loss, each once, and notes on the others.
 
     Raises:
-        UsageError: no knobs, no trials, trials of another space, or none that was measured.
+        UsageError: no knobs, trials of another space.
+        TooFewError: no trials, or none that was measured.
     """
     if not problem.space.knobs:
         raise UsageError("the space has no knobs to rank", hint="open knobs in the study file ([target] knobs)")
     if not problem.trials:
-        raise UsageError("no trials to rank knobs from: n_trials=0", hint=_MORE)
+        raise TooFewError("no trials to rank knobs from: n_trials=0", hint=_MORE)
     for trial in problem.trials:
         _require_same_knobs(problem.space, trial)
     trials = list({(t.number, t.config, t.status, t.loss, t.started_at): t for t in problem.trials}.values())
@@ -89,7 +88,9 @@ def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:
     if not found:
         statuses = Counter(t.status.value for t in trials)
         seen = ", ".join(f"{status}={count}" for status, count in sorted(statuses.items()))
-        raise UsageError(f"none of n_trials={len(trials)} has a finite loss ({seen})", hint=_FAILED)
+        raise TooFewError(
+            f"none of n_trials={len(trials)} has a finite loss ({seen})", hint=_MORE if measured else _FAILED
+        )
     if len(measured) < len(trials):
         notes.append(
             f"{len(trials) - len(measured)} of {counted(len(trials), 'trial')} failed: no value of the objective."
@@ -126,7 +127,8 @@ def samples_of(problem: RankProblem) -> Samples:
     """The measured trials of `problem`; repeats of a config are one sample with their mean.
 
     Raises:
-        UsageError: as `usable_trials`; fewer than 8 different configs; no knob varies.
+        UsageError: as `usable_trials`; no knob varies.
+        TooFewError: as `usable_trials`; fewer than `LEAST_CONFIGS` different configs.
     """
     if "samples" not in problem.memo:
         problem.memo["samples"] = _made(problem)
@@ -140,9 +142,10 @@ def _made(problem: RankProblem) -> Samples:
     if n_strange:
         notes.append(f"Left out, with values outside the space's ranges: {counted(n_strange, 'trial')}.")
     if len(means) < LEAST_CONFIGS:
-        raise UsageError(
-            f"n_configs={len(means)} different measured configs are too few to rank n_knobs={len(problem.space.knobs)}",
-            hint=f"at least {LEAST_CONFIGS}; {_MORE}",
+        raise TooFewError(
+            f"n_configs={len(means)} different measured configs are too few to rank n_knobs={len(problem.space.knobs)}: "
+            f"at least {LEAST_CONFIGS} are needed",
+            hint=_MORE,
         )
     n_trials = sum(len(losses) for losses in means.values())
     if n_trials > len(means):

@@ -23,8 +23,8 @@ import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError, UsageError
-from trimtab.importance.designs import LEAST_RUNS, two_levels
-from trimtab.importance.ranking import Ranking, RankProblem
+from trimtab.importance.designs import two_levels
+from trimtab.importance.ranking import LEAST_CONFIGS, Ranking, RankProblem
 from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
 from trimtab.importance.samples import usable_trials
 from trimtab.records import Role, Trial
@@ -63,7 +63,10 @@ class _Runs:
 
 
 class SardRanker:
-    """Squared main effects; `effects` are signed, from low to high, in units of the loss (negative: high is better)."""
+    """Squared main effects of a two-level design; takes part only where there is one.
+
+    `effects` are signed, from low to high, in units of the loss (negative: high is better).
+    """
 
     name: ClassVar[str] = "sard"
 
@@ -160,7 +163,7 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
     rows, place = np.unique(signs, axis=0, return_inverse=True)
     place = place.reshape(-1)
     design = np.hstack([np.ones((len(rows), 1)), rows])
-    if len(rows) < max(LEAST_RUNS, len(names) + 1) or np.linalg.matrix_rank(design) <= len(names):
+    if len(rows) < max(LEAST_CONFIGS, len(names) + 1) or np.linalg.matrix_rank(design) <= len(names):
         return None
     losses = np.array([t.loss for t in kept], dtype=np.float64)
     errors = np.array([t.loss_se or 0.0 for t in kept], dtype=np.float64)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         PairedSequence,
         Verdict,
         anytime_interval,
+        expected_half_width,
         observations_needed,
     )
     from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
@@ -43,7 +44,7 @@ else:
             "noise": "NoiseFloor noise_floor",
             "percentile": "percentile_interval",
             "second_log": "Buckets Latencies SecondLog merge_seconds",
-            "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval observations_needed",
+            "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval expected_half_width observations_needed",
             "spread": "relative_range spread_evidence spread_ratio",
             "steady": "SteadyDetector warmup_end",
             "summary": "summarise",
@@ -76,6 +77,7 @@ __all__ = [
     "credited_series",
     "decode_histogram",
     "encode_latencies",
+    "expected_half_width",
     "merge_histograms",
     "merge_seconds",
     "mix_shift",

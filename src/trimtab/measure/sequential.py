@@ -36,7 +36,15 @@ from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
 
-__all__ = ["EarlyStop", "NoisePool", "PairedSequence", "Verdict", "anytime_interval", "observations_needed"]
+__all__ = [
+    "EarlyStop",
+    "NoisePool",
+    "PairedSequence",
+    "Verdict",
+    "anytime_interval",
+    "expected_half_width",
+    "observations_needed",
+]
 
 Floats = NDArray[np.float64]
 Verdict = Literal["better", "not_better", "undecided"]
@@ -98,6 +106,11 @@ def _half_width(n: int, squares: float, level: float, pool: NoisePool) -> float:
     return math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
 
 
+def expected_half_width(n: int, sd: float, level: float = 0.95) -> float:
+    """Of `anytime_interval` for n observations with this standard deviation; infinite where they are too few."""
+    return _half_width(n, (n - 1) * sd**2, level, _NOTHING)
+
+
 def observations_needed(effect: float, sd: float, most: int, level: float = 0.95) -> int:
     """Observations after which `anytime_interval` is expected to leave out 0.
 
@@ -107,7 +120,7 @@ def observations_needed(effect: float, sd: float, most: int, level: float = 0.95
         most: what is returned where more are needed, or none suffices (`effect` is not above 0).
         level: of the interval.
     """
-    widths = (_half_width(n, (n - 1) * sd**2, level, _NOTHING) for n in range(1, most))
+    widths = (expected_half_width(n, sd, level) for n in range(1, most))
     return next((n for n, width in enumerate(widths, 1) if width <= effect), most)
 
 

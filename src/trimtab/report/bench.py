@@ -13,8 +13,9 @@ from rich.text import Text
 
 from trimtab.measure import Interval, LabelStats, Measurement, NoiseFloor
 from trimtab.records import Objective, Trial
+from trimtab.report.printing import printing
 from trimtab.report.words import counted, first_line, stolen
-from trimtab.units import format_figure, format_percent, format_size
+from trimtab.units import format_duration, format_figure, format_percent, format_size
 
 __all__ = ["bench_to_json", "measurement_to_json", "print_bench"]
 
@@ -40,8 +41,19 @@ def print_bench(
     remarks: Sequence[Sequence[str]] = (),
 ) -> None:
     """Prints the objective's value over all runs, each run's table, the workload's remarks, and the noise; on stdout."""
-    out = console or Console()
-    out.width = max(out.width, _WIDTH)
+    with printing(console, width=_WIDTH) as out:
+        out.width = max(out.width, _WIDTH)
+        _print(out, trials, objective, value, noise, remarks)
+
+
+def _print(
+    out: Console,
+    trials: Sequence[Trial],
+    objective: Objective,
+    value: Interval,
+    noise: NoiseFloor,
+    remarks: Sequence[Sequence[str]],
+) -> None:
     out.print(
         Text(
             f"{objective.metric}: {_estimate(value)}{objective.unit} "
@@ -73,7 +85,8 @@ def _print_run(out: Console, number: int, m: Measurement, remarks: Sequence[str]
     if m.users:
         kind = f"open loop of {format_figure(m.offered_per_s or 0.0)}/s" if m.is_open else "closed loop"
         model = f", {kind} over {counted(m.users, 'user')}"
-    out.print(f"\nrun {number}: {m.duration_s:g} s after {m.warmup_s:.3g} s of warm-up{steady}{model}", soft_wrap=True)
+    length, warmup = format_duration(m.duration_s), format_duration(m.warmup_s)
+    out.print(f"\nrun {number}: {length} after {warmup} of warm-up{steady}{model}", soft_wrap=True)
     out.print(_table(m))
     for line in (*remarks, *_lines(m)):
         out.print(Text(f"  {line}"), soft_wrap=True)

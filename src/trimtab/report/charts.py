@@ -13,7 +13,7 @@ from typing import Any
 from trimtab.measure.histogram import decode_histogram, merge_histograms
 from trimtab.records import Status, Trial
 from trimtab.report.summary import Summary
-from trimtab.report.words import clean, number_text
+from trimtab.report.words import clean, counted, number_text
 
 __all__ = [
     "AMBER",
@@ -272,7 +272,7 @@ def _percentile_curve(name: str, colour: str, dash: str, trials: Iterable[Trial]
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": f"{name} ({n:,} operations)",
+        "name": f"{name} ({counted(n, 'operation')})",
         "x": [_rank(percentile) for percentile in shown],
         "y": latencies_ms,
         "text": texts,

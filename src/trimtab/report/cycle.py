@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from trimtab.records import ContextResult, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.values import ValueTexts
-from trimtab.report.words import clean, counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
+from trimtab.report.words import (
+    clean,
+    counted,
+    failed_in_proof,
+    first_line,
+    number_text,
+    percent_text,
+    ratio_text,
+    workload_text,
+)
 from trimtab.units import format_duration
 
 if TYPE_CHECKING:
@@ -70,7 +79,7 @@ def _row(texts: ValueTexts, result: ContextResult) -> ContextRow:
     context, changed = result.context, sorted(result.config.items())
     return ContextRow(
         name=clean(result.name),
-        load=f"{clean(context.workload)}, {counted(context.clients, 'client')}",
+        load=workload_text(context),
         trials=f"{result.trials}{failed}",
         own=_own(result),
         own_is_proven=result.is_proven,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trimtab import importance  # its names load what ranks, and numpy, on first use
 from trimtab.errors import HistoryError, TrimtabError
 from trimtab.records import KeptRanks, Trial
-from trimtab.report.words import counted, percent_text
+from trimtab.report.words import clean, counted, percent_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Explanation", "explain", "kept_ranks", "with_plots"]
 
-_LEAST_CONFIGS = 20
-"""Fewer measured configs are not ranked: no ranker tells them apart, and a report should not wait for it."""
+_WORTH_WAITING = 20
+"""With fewer measured configs, ranks are left to who asks for them: they seldom tell anything, and a report would wait."""
 
 _RESAMPLES = 20
 _SLICES = 4
@@ -52,12 +52,8 @@ def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
     if kept is not None and kept.n_trials == len(trials):
         return _read(kept)
     configs = {trial.config for trial in trials if trial.loss is not None and math.isfinite(trial.loss)}
-    if len(configs) < _LEAST_CONFIGS:
-        return Explanation(
-            consensus=None,
-            text=f"Not enough data to rank the knobs: {counted(len(configs), 'config')} measured, "
-            f"at least {_LEAST_CONFIGS} are needed.",
-        )
+    if len(configs) < _WORTH_WAITING:
+        return Explanation(consensus=None, text=_few_text(study, len(configs)))
     try:
         problem = _problem(study, trials)
         consensus = importance.rank_knobs(problem)
@@ -66,6 +62,13 @@ def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
     if consensus.verdict:
         return Explanation(consensus=None, text=f"{consensus.verdict[:1].upper()}{consensus.verdict[1:]}.")
     return Explanation(consensus=consensus, text=consensus_text(consensus), space=problem.space)
+
+
+def _few_text(study: StudyRecord, n_configs: int) -> str:
+    measured = f"{counted(n_configs, 'config')} measured"
+    if n_configs < importance.LEAST_CONFIGS:
+        return f"Not enough data to rank the knobs: {measured}, at least {importance.LEAST_CONFIGS} are needed."
+    return f"The knobs are not ranked here, with {measured}: `trimtab rank {clean(study.name)}` says what these tell."
 
 
 def kept_ranks(explanation: Explanation, n_trials: int) -> KeptRanks:

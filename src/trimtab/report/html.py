@@ -22,7 +22,7 @@ from trimtab.report.headline import times_of
 from trimtab.report.parallel import parallel_figure
 from trimtab.report.summary import Summary, compared_trials, summarise
 from trimtab.report.svg import NARROW, WIDE, figure_svg
-from trimtab.report.words import clean, first_line, level_text, number_text, percent_text, ratio_text
+from trimtab.report.words import clean, first_line, level_text, number_text, percent_text, ratio_text, workload_name
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _machine(study: StudyRecord) -> list[tuple[str, str]]:
         ("processor", machine.cpu_model),
         ("disk", machine.disk),
         ("kernel", machine.kernel),
-        ("workload", study.context.workload),
+        ("workload", workload_name(study.context)),
         ("clients", str(study.context.clients or "")),
     ]
     return [(name, clean(value)) for name, value in facts if value]

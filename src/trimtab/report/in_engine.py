@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.records import CLASSES_KEPT, QueryClass, classes_from_json
-from trimtab.units import format_figure
+from trimtab.units import counted, format_duration, format_figure
 
 if TYPE_CHECKING:
     from trimtab.history import Event
@@ -27,10 +27,9 @@ def engine_text(classes: Sequence[QueryClass]) -> str:
     total, lost, gained = (
         sum(getattr(each, name) for each in classes) for name in ("total_ms", "lost_ms", "gained_ms")
     )
-    n = f"{len(classes)} class{'es' if len(classes) != 1 else ''}"
     rows.append(
-        f"{n}: {format_figure(total / 1e3)} s in all, {format_figure(lost / 1e3)} s lost to probing, "
-        f"{format_figure(gained / 1e3)} s gained"
+        f"{counted(len(classes), 'class')}: {format_duration(total / 1e3)} in all, "
+        f"{format_duration(lost / 1e3)} lost to probing, {format_duration(gained / 1e3)} gained"
     )
     return "\n".join(rows)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.report.text import PLAIN_WIDTH
+from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.words import clean, counted, first_line, percent_text
 
 if TYPE_CHECKING:
@@ -43,19 +42,15 @@ def print_rank(
         top: knobs to show; None for all.
         next_command: what to run when there is not enough data; "" for nothing.
     """
-    out = console or Console()
-    if console is None and not out.is_terminal:
-        sys.stdout.write(rank_text(study, consensus, sources=sources, top=top, next_command=next_command))
-        return
-    out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
+    with printing(console) as out:
+        out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
 
 
 def rank_text(study: StudyRecord, consensus: Consensus, **options: Any) -> str:
     """What `print_rank` prints, as plain text without colours."""
     out = io.StringIO()
-    console = Console(file=out, width=PLAIN_WIDTH, color_system=None, force_terminal=False, legacy_windows=False)
-    print_rank(study, consensus, console=console, **options)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    print_rank(study, consensus, console=plain_console(out, PLAIN_WIDTH), **options)
+    return plain_lines(out.getvalue())
 
 
 def _sections(
@@ -64,11 +59,12 @@ def _sections(
     rankers = ", ".join(ranking.ranker for ranking in consensus.rankings)
     yield Text(
         f"Which knobs of {clean(study.name)} matter: {counted(consensus.n_trials, 'measured trial')} of "
-        f"{', '.join(clean(name) for name in sources)}; by {rankers}",
+        f"{', '.join(clean(name) for name in sources)}" + (f"; by {rankers}" if rankers else ""),
         style="dim",
     )
     yield Text(_headline(consensus), style="bold yellow" if consensus.verdict else "bold green")
-    yield Padding(_table(study, consensus, top), (1, 0, 0, 0))
+    if consensus.knobs:
+        yield Padding(_table(study, consensus, top), (1, 0, 0, 0))
     hidden = len(consensus.knobs) - top if top is not None else 0
     if hidden > 0:
         yield Text(f"and {counted(hidden, 'knob')} more", style="dim")

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.report.text import PLAIN_WIDTH
+from trimtab.report.printing import printing
 from trimtab.report.words import clean, counted
 from trimtab.units import format_percent
 
@@ -23,15 +23,13 @@ def print_search_bench(found: Mapping[str, Any], console: Console | None = None)
         found: as `trimtab bench-search --json` prints it (docs/reference/cli.md).
         console: where to.
     """
-    out = console or Console()
-    if console is None and not out.is_terminal:
-        out = Console(width=PLAIN_WIDTH)
     how = "the nearest of them answers" if found["mode"] == "exact" else "a forest fitted to them answers"
     recorded = f"{counted(found['configs'], 'recorded config')}, {found['failed_configs']} of them failed"
     head = f"{clean(found['study'])}: {recorded}; {how}; noise {format_percent(found['noise'], 1)} a trial"
-    out.print(Text(head, style="dim"))
-    out.print(_table(found))
-    out.print(Text(_verdict(found), style="bold"))
+    with printing(console) as out:
+        out.print(Text(head, style="dim"))
+        out.print(_table(found))
+        out.print(Text(_verdict(found), style="bold"))
 
 
 def _table(found: Mapping[str, Any]) -> Table:

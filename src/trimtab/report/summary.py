@@ -34,7 +34,7 @@ from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
 from trimtab.report.pruned import pruned_lines
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
-from trimtab.report.words import clean, counted, first_line, number_text
+from trimtab.report.words import clean, counted, first_line, number_text, workload_text
 from trimtab.units import format_figure
 
 if TYPE_CHECKING:
@@ -181,11 +181,8 @@ class Summary:
 
 
 def _workload(study: StudyRecord) -> str:
-    context = study.context
-    rate = context.features.get("rate_per_s", 0.0)
-    return clean(
-        f"{context.workload}, {counted(context.clients, 'client')}{f', {format_figure(rate)}/s' if rate else ''}"
-    )
+    rate = study.context.features.get("rate_per_s", 0.0)
+    return f"{workload_text(study.context)}{f', {format_figure(rate)}/s' if rate else ''}"
 
 
 def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:

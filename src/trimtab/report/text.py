@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import platform
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from trimtab.records import Status, Trial
 from trimtab.report.cycle_text import cycle_tables
 from trimtab.report.explain import Explanation, explain
 from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, danger_of
+from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
@@ -34,9 +34,6 @@ STATUS_STYLES: Mapping[Status, str] = {
 }
 """Colour by status; what is not named is a fault of the config and red."""
 
-PLAIN_WIDTH = 110
-"""Columns when the output is not a terminal: wide enough for the tables, narrow enough for mail."""
-
 _SHOWN_LOG_LINES = 8
 _SHOWN_RANKS = 8
 _NAME_WIDTH = 32
@@ -47,14 +44,11 @@ def print_report(
     study: StudyRecord, trials: Sequence[Trial], *, console: Console | None = None, with_trials: bool = False
 ) -> None:
     """Prints the report (to stdout unless `console` says otherwise), with a table of all trials when asked for."""
-    out = console or Console()
-    if console is None and not out.is_terminal:
-        sys.stdout.write(report_text(study, trials, with_trials=with_trials))
-        return
-    summary = summarise(study, trials)
-    out.print(Group(*_sections(summary, explain(study, trials))))
-    if with_trials:
-        out.print(_trials_table(summary))
+    with printing(console) as out:
+        summary = summarise(study, trials)
+        out.print(Group(*_sections(summary, explain(study, trials))))
+        if with_trials:
+            out.print(_trials_table(summary))
 
 
 def report_text(
@@ -62,10 +56,8 @@ def report_text(
 ) -> str:
     """The report as plain text, without colours."""
     out = io.StringIO()
-    console = Console(file=out, width=width, color_system=None, force_terminal=False, legacy_windows=False)
-    print_report(study, trials, console=console, with_trials=with_trials)
-    # Tables are padded to the right edge; blanks there are noise in files and mail.
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
+    print_report(study, trials, console=plain_console(out, width), with_trials=with_trials)
+    return plain_lines(out.getvalue())
 
 
 def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
@@ -328,7 +320,7 @@ def _failure(failure: Failure) -> Text:
     for line in failure.log[:_SHOWN_LOG_LINES]:
         text.append(f"\n  | {line}", style="dim")
     if len(failure.log) > _SHOWN_LOG_LINES:
-        text.append(f"\n  | … {len(failure.log) - _SHOWN_LOG_LINES} more lines", style="dim")
+        text.append(f"\n  | … {counted(len(failure.log) - _SHOWN_LOG_LINES, 'more line')}", style="dim")
     return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from trimtab.records import Role
+from trimtab.records import Context, Role
 from trimtab.units import counted, format_figure, format_percent
 
 __all__ = [
@@ -19,6 +19,8 @@ __all__ = [
     "percent_text",
     "ratio_text",
     "stolen",
+    "workload_name",
+    "workload_text",
 ]
 
 _ESCAPE_SEQUENCE = re.compile(
@@ -32,6 +34,9 @@ _UNPRINTABLE = re.compile(
     "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction marks, which can make text read as other text
     "\ud800-\udfff]"  # surrogates, which no stream can encode
 )
+_PLURAL_OF_ONE = re.compile(r"(?<![\w.,])(1 (?:client|page|record|row|script|stream))s\b")
+"""Stays in the names of workloads themselves, by which a study knows its own and older histories are read."""
+
 _LARGEST_RATIO = 1000
 _SMALLEST_PERCENT = 0.01
 
@@ -47,6 +52,16 @@ def clean(text: object) -> str:
 def first_line(text: object) -> str:
     """The first line of `clean(text)` that is not blank; "" when there is none."""
     return next((line.strip() for line in clean(text).splitlines() if line.strip()), "")
+
+
+def workload_name(context: Context) -> str:
+    """The name of a workload for people: `sql shop 1 script 3f2a9c1d`."""
+    return _PLURAL_OF_ONE.sub(r"\1", clean(context.workload))
+
+
+def workload_text(context: Context) -> str:
+    """What is asked of a system, and by how many: `sql shop 1 script 3f2a9c1d, 8 clients`."""
+    return f"{workload_name(context)}, {counted(context.clients, 'client')}"
 
 
 def failed_in_proof(failure: str) -> str:

@@ -110,6 +110,7 @@ class ContextModel:
         self._n_contexts = 0
         self._joint = GaussianModel(n_features, cap)
         self._workload = self._scaling.row(_UNKNOWN)
+        self._seen: list[tuple[int, Evidence]] = []
 
     def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
         """As `Model.learn`, for the present workload; nothing is drawn."""
@@ -119,7 +120,7 @@ class ContextModel:
             self._n_fitted = len(evidence) if is_due else self._n_fitted
             if len(contexts) != self._n_contexts:  # another workload may be one more feature
                 self._feasibility = Feasibility(_FIT_CAP)
-            self._scaling, self._n_contexts = ContextFeatures.of(contexts), len(contexts)
+            self._scaling, self._n_contexts, self._seen = ContextFeatures.of(contexts), len(contexts), []
             self._fitted = self._fit(self._rows())
         self._workload = self._scaling.row(contexts[self._present()])
         pending = self._here(pending) if len(pending) else pending
@@ -138,9 +139,14 @@ class ContextModel:
         return self._joint.predict(self._here(features))
 
     def _rows(self) -> list[Evidence]:
-        """Everything told, with the features of its workload beside its own."""
+        """Everything told, with the features of its workload beside its own; the same objects until more is told of a config, so
+        that the process grows by what is new."""
         rows = [self._scaling.row(context) for context in self._workloads.contexts]
-        return [e.seen_as(np.r_[e.features, rows[place]]) for e, place in self._workloads.told]
+        for number, (e, place) in enumerate(self._workloads.told):
+            n_trials = e.n_good + e.n_bad
+            if number == len(self._seen) or self._seen[number][0] != n_trials:
+                self._seen[number : number + 1] = [(n_trials, e.seen_as(np.r_[e.features, rows[place]]))]
+        return [seen for _, seen in self._seen]
 
     def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Kernel]:
         some, f = kept(measured(evidence), _FIT_CAP), self._n_features

@@ -58,7 +58,7 @@ def credit(outcomes: Sequence[bool]) -> float:
 
 
 class EnsembleSearcher(SearcherBase):
-    """The advice first, then whom the bandit chooses; all members see every trial, whoever asked for it.
+    """The advice first, then whom of several searchers a bandit chooses; all of them learn from every trial.
 
     The members share the ensemble's ledger.
     """

@@ -27,7 +27,7 @@ _SHOWN = 8
 
 
 class GridSearcher(SearcherBase):
-    """Every feasible config of the grid once, and then it is exhausted; configs that were told are not asked."""
+    """Every feasible config of the grid once, and then it is exhausted; known configs are left out."""
 
     NAME: ClassVar[str] = "grid"
     FITS_MODEL: ClassVar[bool] = False

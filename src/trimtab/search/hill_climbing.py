@@ -20,7 +20,7 @@ _OFFERED = 16
 
 
 class HillClimbingSearcher(SteppedSearcher):
-    """Neighbours differ from where the climb stands in few knobs and meet every constraint by construction."""
+    """Small steps from the best config: neighbours differ from it in few knobs and meet every constraint."""
 
     NAME: ClassVar[str] = "hill-climbing"
     FITS_MODEL: ClassVar[bool] = False

@@ -208,9 +208,10 @@ class TrustRegion:
         loss = evidence.loss if evidence.is_acceptable else math.inf
         if self._inside is not None:
             self._inside.add(evidence.config)
-        if is_own and evidence.config not in self.planned:
-            self._adapt(loss < self._least - _PROGRESS)
+        is_success = loss < self._least - _PROGRESS
         self._least = min(self._least, loss)
+        if is_own and evidence.config not in self.planned:
+            self._adapt(is_success)
 
     def forget(self) -> None:
         """As `Region.forget`; its size stays."""

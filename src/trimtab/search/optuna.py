@@ -6,8 +6,11 @@ documentation says what it does.
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
 import warnings
+from types import ModuleType
 from typing import Any, ClassVar
 
 from trimtab.errors import UsageError
@@ -35,11 +38,30 @@ def _distribution(parameter: Parameter) -> Any:
     return made(parameter.low, parameter.high, log=parameter.log)
 
 
+def _require_libraries(name: str, sampler: Any) -> None:
+    """Imports what the sampler's module imports on first use only, which would be in the middle of a study.
+
+    Raises:
+        UsageError: something of it cannot be imported.
+    """
+    for each in list(vars(sys.modules[sampler.__module__]).values()):
+        if isinstance(each, ModuleType) and type(each) is not ModuleType:  # Optuna's stand-in for a module
+            try:
+                importlib.import_module(each.__name__)
+            except ImportError as error:
+                library = (error.name or each.__name__).partition(".")[0]
+                raise UsageError(
+                    f"sampler={name!r} of Optuna needs the library {library}: {error}",
+                    hint=f"pip install {library}, or give another sampler",
+                ) from error
+
+
 class OptunaSearcher(AdapterSearcher):
     """The advice, then what the sampler proposes, moved to the nearest feasible config.
 
     Raises:
-        UsageError: Optuna is not installed, has no such sampler, or the sampler refuses its options.
+        UsageError: Optuna or a library that the sampler needs is not installed, there is no such sampler, or it refuses its
+            options.
     """
 
     NAME: ClassVar[str] = "optuna"
@@ -66,6 +88,7 @@ class OptunaSearcher(AdapterSearcher):
         if not (inspect.isclass(made) and issubclass(made, samplers.BaseSampler)):
             known = sorted(n for n in samplers.__all__ if n.endswith("Sampler") and n != "BaseSampler")
             raise UsageError(f"sampler={name!r} is none of Optuna's", hint=f"use one of: {', '.join(known)}")
+        _require_libraries(name, made)
         if "seed" in inspect.signature(made).parameters:
             given = {"seed": self.problem.seed, **given}
         try:

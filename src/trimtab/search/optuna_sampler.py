@@ -2,17 +2,19 @@
 
     study = optuna.create_study(sampler=TrimtabSampler("auto", seed=1))
 
-Values of the study's objective are losses as they are; a study that maximises is turned round. Where the first trial is that of
-the sampler's `baseline` (`study.enqueue_trial`), losses are relative to it, as in a study of Trimtab. Failed trials teach where
-failures lie; a pruned one has the last value that it reported, and one that reported none teaches nothing. Parameters that
-the objective does not suggest in every trial are drawn at random, as Optuna's own relational samplers do.
+Values of the study's objective count relative to that of the first trial that has one, best the one of the sampler's `baseline`
+(`study.enqueue_trial`): as in a study of Trimtab a loss is ln(value / first value), turned round in a study that maximises, so
+that units do not matter. Where a value is 0, or values are of both signs, there are no such ratios: a loss is the difference from
+the first value, as a share of it, also of all trials before. Failed trials teach where failures lie; a pruned one has the last
+value that it reported, and one that reported none teaches nothing. Parameters that the objective does not suggest in every trial
+are drawn at random, as Optuna's own relational samplers do.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -37,11 +39,31 @@ _STATUS = {
 """With a value, and without one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What losses are relative to.
+
+    Attributes:
+        par: the loss of the first trial that has one, as the study has it.
+        is_ratio: whether all losses of the study are of its sign, and none is 0.
+    """
+
+    par: float
+    is_ratio: bool
+
+    def relative(self, loss: float) -> float:
+        """0: as good as the first; 0.1: about a tenth worse."""
+        if not self.is_ratio:
+            return (loss - self.par) / (abs(self.par) or 1.0)
+        return math.log(loss / self.par) * math.copysign(1.0, self.par)
+
+
 class TrimtabSampler(BaseSampler):
     """Proposes with one of Trimtab's searchers.
 
     The first trial, and trials whose parameters differ from those before, are drawn at random. The middle of the space is
-    the searcher's baseline until `baseline` says better.
+    the searcher's baseline until `baseline` says better. What counts of a value is its ratio to that of the first trial (see the
+    module): half as much is as much better at any size.
 
     Args:
         searcher: the searcher's name.
@@ -67,11 +89,10 @@ class TrimtabSampler(BaseSampler):
         self._random = RandomSampler(seed=seed)
         self._common = IntersectionSearchSpace()
         self._searcher: Searcher | None = None
-        self._space_key: tuple[tuple[str, str], ...] = ()
+        self._made_for: tuple[object, ...] = ()
+        self._reference: _Reference | None = None
         self._knobs: dict[str, Knob] = {}
         self._told: set[int] = set()
-        self._home: Config | None = None
-        self._par: float | None = None
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that all finished trials have in common.
@@ -99,11 +120,13 @@ class TrimtabSampler(BaseSampler):
         """
         if not search_space:
             return {}
-        searcher = self._searcher_for(search_space)
         sign = -1.0 if study.direction is StudyDirection.MAXIMIZE else 1.0
-        for done in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED)):
+        ended = study.get_trials(deepcopy=False, states=tuple(_STATUS))
+        self._refer([loss for done in ended if (loss := _loss(done, sign)) is not None])
+        searcher = self._searcher_for(search_space)
+        for done in ended:
             if done.number not in self._told and all(name in done.params for name in search_space):
-                searcher.tell(self._related(self._trial(done, search_space, sign), is_first=not self._told))
+                searcher.tell(self._related(self._trial(done, search_space, sign)))
                 self._told.add(done.number)
         config = searcher.ask()[0]
         return {name: _outside(kind, config[name]) for name, kind in search_space.items()}
@@ -115,35 +138,43 @@ class TrimtabSampler(BaseSampler):
         return self._random.sample_independent(study, trial, param_name, param_distribution)
 
     def _searcher_for(self, search_space: Mapping[str, BaseDistribution]) -> Searcher:
-        key = tuple(sorted((name, repr(kind)) for name, kind in search_space.items()))
-        if self._searcher is None or key != self._space_key:
+        key = (self._reference, *sorted((name, repr(kind)) for name, kind in search_space.items()))
+        if self._searcher is None or key != self._made_for:
             self._knobs = {name: _knob(name, kind) for name, kind in sorted(search_space.items())}
             space = Space(list(self._knobs.values()))
             known = {n: _known(n, search_space[n], v) for n, v in self._baseline.items() if n in self._knobs}
-            self._home = space.default().replace(known)
-            problem = SearchProblem(space=space, baseline=self._home, seed=self._seed, options=self._options)
-            self._searcher, self._space_key = create(self._name, problem), key
+            home = space.default().replace(known)
+            problem = SearchProblem(space=space, baseline=home, seed=self._seed, options=self._options)
+            self._searcher, self._made_for = create(self._name, problem), key
             self._told.clear()
-            self._par = None
         return self._searcher
 
-    def _related(self, trial: Trial, is_first: bool) -> Trial:
-        """With a loss relative to that of the baseline, if this was the first to be told: 0.1 is a tenth worse."""
-        if is_first and trial.config == self._home:
-            self._par = trial.loss
-        if trial.loss is None or self._par is None:
+    def _refer(self, losses: Sequence[float]) -> None:
+        """Settles what losses are relative to; when that changes, a new searcher is told all trials again."""
+        if losses:
+            par = losses[0] if self._reference is None else self._reference.par
+            self._reference = _Reference(par, min(losses) > 0.0 or max(losses) < 0.0)
+
+    def _related(self, trial: Trial) -> Trial:
+        """With a loss as searchers expect it."""
+        if trial.loss is None or self._reference is None:
             return trial
-        return replace(trial, loss=(trial.loss - self._par) / (abs(self._par) or 1.0))
+        return replace(trial, loss=self._reference.relative(trial.loss))
 
     def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
         config = Config({name: _inside(kind, done.params[name]) for name, kind in search_space.items()})
-        value = done.value if done.state is TrialState.COMPLETE else _last_report(done)
-        loss = sign * value if value is not None and math.isfinite(value) else None
+        loss = _loss(done, sign)
         status, without = _STATUS[done.state]
         status = status if loss is not None else without
         return Trial(
             number=done.number, role=Role.SEARCH, config=config, context=_CONTEXT, status=status, loss=loss
         )  # fmt: skip
+
+
+def _loss(done: FrozenTrial, sign: float) -> float | None:
+    """The value with the sign that makes less better; None where there is none, or no finite one."""
+    value = done.value if done.state is TrialState.COMPLETE else _last_report(done)
+    return sign * value if value is not None and math.isfinite(value) else None
 
 
 def _last_report(done: FrozenTrial) -> float | None:

@@ -20,7 +20,10 @@ __all__ = ["ParallelRankOrderSearcher"]
 
 
 class ParallelRankOrderSearcher(SimplexSearcher):
-    """Asks for whole rounds of moves; a batch ask hands out as many of them as are pending."""
+    """A simplex of which all points but the best move at once, in rounds that can be measured side by side.
+
+    A batch ask hands out as many of the moves as are pending.
+    """
 
     NAME: ClassVar[str] = "pro"
     OPTIONS: ClassVar[Options] = {

@@ -23,7 +23,10 @@ _BLOCK = 64
 
 
 class SobolSearcher(SearcherBase):
-    """Goes through the sequence; infeasible points are moved by `Space.repair`, points that fell on known ones skipped."""
+    """Goes through a Sobol sequence; points that break a constraint are moved to the nearest that meet all.
+
+    Points that fell on known ones are skipped.
+    """
 
     NAME: ClassVar[str] = "sobol"
     FITS_MODEL: ClassVar[bool] = False

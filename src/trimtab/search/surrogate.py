@@ -150,6 +150,7 @@ class GaussianModel:
         self._fitted: tuple[LossScale, Hyper] | None = None
         self._chosen: tuple[Hyper, HyperPrior] | None = None
         self._entered: list[tuple[Evidence, int]] = []
+        self._is_whole = False
 
     def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
         """As `Model.learn`; nothing is drawn."""
@@ -171,7 +172,8 @@ class GaussianModel:
         return scale, self._chosen[0]
 
     def believe(self, evidence: Sequence[Evidence], pending: Array, scale: LossScale, kernel: Kernel) -> None:
-        """Makes the process for a given kernel; while only new configs came since, its Cholesky factor grows by their rows.
+        """Makes the process for a given kernel; while only new configs came since, its Cholesky factor grows by their rows, and
+        while nothing was measured since, it stays.
 
         Args:
             evidence: everything told, at least one config measured.
@@ -181,9 +183,12 @@ class GaussianModel:
         some, before = kept(measured(evidence), self._cap), self._entered
         self._entered = [(e, len(e.measured)) for e in some]
         n = len(before)
-        is_grown = 0 < n < len(some) and self._entered[:n] == before and self.base.hyper is kernel
+        is_known = n > 0 and self._entered[:n] == before and self.base.hyper is kernel
         x, y, v = loss_data(some, scale)
-        self.base = Posterior(x, y, v, kernel, self.base if is_grown else None)
+        if not (is_known and n == len(some) and self._is_whole and self.scale is scale):
+            # One that has grown is made anew when nothing is new: the last digits differ, and what is asked must not.
+            self._is_whole = not (is_known and n < len(some))
+            self.base = Posterior(x, y, v, kernel, None if self._is_whole else self.base)
         self.leaders, self.incumbent = ranked(some, self.base.predict_mean(x))
         self.scale, self.unit, self.effects = scale, scale.scale * scale.spread, kernel.effects
         self.process = self.base

@@ -31,7 +31,7 @@ _TRIED = 8
 
 
 class TreeParzenSearcher(SearcherBase):
-    """The advice and a small Latin hypercube; then the candidate of the largest ratio of densities."""
+    """The advice and a small Latin hypercube; then what is likely among good trials and unlikely among bad ones."""
 
     NAME: ClassVar[str] = "tpe"
     NEARS_CONSTRAINTS: ClassVar[bool] = True

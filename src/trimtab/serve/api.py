@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -71,8 +71,7 @@ async def _of_session(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
     found = hub.sessions.call_now(name, call)
     if found is not None:
         return found
-    async with hub.turns.of(name):
-        return await asyncio.get_running_loop().run_in_executor(hub.threads, hub.sessions.call, name, call)
+    return await hub.threaded(name, partial(hub.sessions.call, name, call), hub.threads)
 
 
 async def _in_turn(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
@@ -82,8 +81,7 @@ async def _in_turn(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
         with hub.sessions.use(name) as session:
             return call(session)
 
-    async with hub.turns.of(name):
-        return await run_in_threadpool(used)
+    return await hub.threaded(name, used)
 
 
 def _best(session: Session) -> dict[str, Any]:
@@ -93,8 +91,7 @@ def _best(session: Session) -> dict[str, Any]:
 
 async def _begin(hub: Hub, request: Request, body: BeginBody) -> Any:
     spec = body.spec()
-    async with hub.turns.of(spec.name):  # every client begins it: they wait here while it is read from the history
-        session, is_new = await run_in_threadpool(hub.sessions.begin, spec, again=body.again)
+    session, is_new = await hub.threaded(spec.name, partial(hub.sessions.begin, spec, again=body.again))
     hub.changed()
     return JSONResponse({**summary_of(session), "is_new": is_new}, status_code=201 if is_new else 200)
 
@@ -213,8 +210,7 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
                 getattr(session, what)()
                 return session.study_id, summary_of(session)
 
-        async with hub.turns.of(name):
-            study_id, answer = await run_in_threadpool(done)
+        study_id, answer = await hub.threaded(name, done)
         await hub.commits.kept(study_id)
         hub.changed(name)
         return answer

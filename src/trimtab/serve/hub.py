@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
 
 from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
@@ -18,7 +20,7 @@ from trimtab.serve.connections import Connections
 from trimtab.serve.kept import Kept
 from trimtab.serve.settings import ServeSettings
 from trimtab.serve.starts import Starts
-from trimtab.serve.turns import Turns
+from trimtab.serve.turns import Pool, Turns
 from trimtab.session import Sessions
 from trimtab.session.sessions import KIND
 from trimtab.session.view import summary_of
@@ -26,8 +28,12 @@ from trimtab.study import running_now
 
 __all__ = ["Bell", "Hub"]
 
+T = TypeVar("T")
+
 _MOST_THREADS = 40
 _MOST_OF_A_SESSION = 8
+_MOST_SLOW = 4
+"""Sessions that are read from the history, and studies that are drawn, at once: they compute, so more of them end no earlier."""
 
 
 class Bell:
@@ -65,6 +71,8 @@ class Hub:
         threads: for calls of sessions that think; Starlette's own cost as much as such a request takes otherwise.
         is_ending: whether the server is about to end.
         turns: how many of the requests of one session are in a thread at once.
+        loads: for calls of sessions that the history must be read for first.
+        views: for studies that people look at.
         seen: rings with every change that people are shown.
         n_reports, n_problems, n_asks, ask_s: for the metrics.
     """
@@ -85,6 +93,7 @@ class Hub:
         self.commits = Commits(sessions.keeper)
         self.threads = ThreadPoolExecutor(_MOST_THREADS, "trimtab-session")
         self.turns = Turns(_MOST_OF_A_SESSION)
+        self.loads, self.views = Pool(_MOST_SLOW), Pool(_MOST_SLOW)
         self.seen = Bell()
         self._points: dict[str, Bell] = {}
         self.n_reports = self.n_problems = self.n_asks = 0
@@ -115,6 +124,23 @@ class Hub:
     def points(self, session: str) -> Bell:
         """What rings when a point of a session may be ready: its clients wait for nobody else's."""
         return self._points.setdefault(session, Bell())
+
+    async def threaded(self, name: str, call: Callable[[], T], threads: ThreadPoolExecutor | None = None) -> T:
+        """What `call` gives, in a thread, so that others go on meanwhile.
+
+        Args:
+            name: of the session that it uses. While that must be read from the history first, one request does so, in one of the
+                few threads for it, and its others wait without one.
+            threads: for a session that is in memory; None: Starlette's.
+        """
+        async with self.turns.of(name):
+            if not self.sessions.is_in_memory(name):
+                async with self.loads.of(name):
+                    if not self.sessions.is_in_memory(name):
+                        return await self.loads.run(call)
+            if threads is None:
+                return await run_in_threadpool(call)
+            return await asyncio.get_running_loop().run_in_executor(threads, call)
 
     def failed(self, error: TrimtabError) -> None:
         """Counts a refusal."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from trimtab.history import Imported, StudyRecord, section_copy, take_in
+from trimtab.history import Imported, StudyRecord, StudySummary, section_copy, take_in
 from trimtab.jsonable import strict
 from trimtab.records import Role, Status, Trial
 from trimtab.report import kept_classes, render_html, summarise
@@ -27,6 +28,8 @@ from trimtab.session.refusal import ConflictError, UnknownError
 from trimtab.session.sessions import KIND
 
 __all__ = ["STUDY_OPERATIONS"]
+
+T = TypeVar("T")
 
 _MOST_DRAWN = 1500
 """Trials of a plot: more of them hide each other, and a browser draws them slowly."""
@@ -61,6 +64,12 @@ def _is_full(trial: Trial) -> bool:
     return trial.status is Status.OK and trial.is_feasible
 
 
+async def _made(hub: Hub, study_id: int, name: str, make: Callable[[StudyRecord, list[Trial]], T]) -> T:
+    """As `Kept.made`, in a thread for what people look at: reading and drawing a long study takes seconds."""
+    async with hub.views.of(str(study_id)):
+        return await hub.views.run(partial(hub.kept.made, study_id, name, make))
+
+
 async def _list(hub: Hub, request: Request, body: None) -> Any:
     return {"studies": await run_in_threadpool(hub.study_rows, with_sessions=True)}
 
@@ -81,7 +90,7 @@ async def _show(hub: Hub, request: Request, body: None) -> Any:
             "rows": strict(summary.rows[-_MOST_ROWS:]), "budget": _budget(record),
         }  # fmt: skip
 
-    return await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "facts", shown))
+    return await _made(hub, _study_id(request), "facts", shown)
 
 
 def _budget(record: StudyRecord) -> str:
@@ -107,36 +116,31 @@ async def _charts(hub: Hub, request: Request, body: None) -> Any:
             "charts": {name: figure_svg(name, figure) for name, figure in made.items()},
         }
 
-    return await run_in_threadpool(lambda: hub.kept.made(_study_id(request), f"charts {is_whole}", drawn))
+    return await _made(hub, _study_id(request), f"charts {is_whole}", drawn)
 
 
 async def _report(hub: Hub, request: Request, body: None) -> Any:
     def page(record: StudyRecord, trials: list[Trial]) -> str:
         return render_html(record, trials, kept_classes(hub.sessions.history.events(record.id)))
 
-    return HTMLResponse(await run_in_threadpool(lambda: hub.kept.made(_study_id(request), "report", page)))
+    return HTMLResponse(await _made(hub, _study_id(request), "report", page))
 
 
 async def _compare(hub: Hub, request: Request, body: None) -> Any:
     """The winners (else the best configs) of two studies, knob by knob."""
-
-    def compared() -> dict[str, Any]:
-        other = str(request.query_params.get("with", ""))
-        if not other.isdecimal() or len(other) > 9:
-            raise UnknownError(f"there is no study id={other[:40]!r}", hint="give ?with=ID")
-        (a, a_texts), (b, b_texts) = (
-            hub.kept.made(study_id, "best", _best_with_texts) for study_id in (_study_id(request), int(other))
-        )
-        rows = [
-            {"knob": n, "a": a.get(n), "b": b.get(n), "texts": [a_texts.get(n, ""), b_texts.get(n, "")]}
-            for n in sorted(a.keys() | b.keys())
-        ]
-        return {
-            "knobs": strict([row for row in rows if row["a"] != row["b"]]),
-            "n_same": sum(r["a"] == r["b"] for r in rows),
-        }
-
-    return await run_in_threadpool(compared)
+    other = str(request.query_params.get("with", ""))
+    if not other.isdecimal() or len(other) > 9:
+        raise UnknownError(f"there is no study id={other[:40]!r}", hint="give ?with=ID")
+    a, a_texts = await _made(hub, _study_id(request), "best", _best_with_texts)
+    b, b_texts = await _made(hub, int(other), "best", _best_with_texts)
+    rows = [
+        {"knob": n, "a": a.get(n), "b": b.get(n), "texts": [a_texts.get(n, ""), b_texts.get(n, "")]}
+        for n in sorted(a.keys() | b.keys())
+    ]
+    return {
+        "knobs": strict([row for row in rows if row["a"] != row["b"]]),
+        "n_same": sum(r["a"] == r["b"] for r in rows),
+    }
 
 
 def _texts(record: StudyRecord, config: Mapping[str, Any]) -> dict[str, str]:
@@ -181,26 +185,28 @@ async def _keep_section(hub: Hub, request: Request, body: SectionBody) -> Any:
 
 
 async def _stop(hub: Hub, request: Request, body: EmptyBody) -> Any:
-    def stopped() -> dict[str, Any]:
-        study_id = _study_id(request)
-        record = next((each for each in hub.sessions.history.summaries() if each.id == study_id), None)
-        if record is None:
-            raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
-        if record.status != "running":
-            raise ConflictError(f"study={record.name!r} does not run: its status is {record.status}")
-        if record.origin:
-            raise ConflictError(
-                f"study={record.name!r} was imported from {record.origin!r}", hint="stop it where it runs, if it does"
-            )
-        if record.target == KIND:
-            _stop_session(hub, record.name, study_id)
-        else:
-            hub.starts.stop(record.name, study_id, record.created_at)
-        return {"stopping": record.name}
+    study_id = _study_id(request)
+    found = await run_in_threadpool(_running, hub, study_id)
+    if found.target == KIND:
+        await hub.threaded(found.name, partial(_stop_session, hub, found.name, study_id))
+    else:
+        await run_in_threadpool(hub.starts.stop, found.name, study_id, found.created_at)
+    hub.changed(found.name)
+    return {"stopping": found.name}
 
-    answer = await run_in_threadpool(stopped)
-    hub.changed(answer["stopping"])
-    return answer
+
+def _running(hub: Hub, study_id: int) -> StudySummary:
+    """The study, which runs and is one of this server's history."""
+    found = next((each for each in hub.sessions.history.summaries() if each.id == study_id), None)
+    if found is None:
+        raise UnknownError(f"there is no study id={study_id}", hint="`GET /api/v1/studies` lists them")
+    if found.status != "running":
+        raise ConflictError(f"study={found.name!r} does not run: its status is {found.status}")
+    if found.origin:
+        raise ConflictError(
+            f"study={found.name!r} was imported from {found.origin!r}", hint="stop it where it runs, if it does"
+        )
+    return found
 
 
 def _stop_session(hub: Hub, name: str, study_id: int) -> None:

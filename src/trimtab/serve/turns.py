@@ -1,12 +1,20 @@
-"""Turns: requests of one session use a part of the server's threads at most, so that others find one while it is busy."""
+"""Turns: requests of one session use a part of the server's threads at most, so that others find one while it is busy; and what
+may take seconds has threads of its own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import cached_property
+from typing import TypeVar
 
-__all__ = ["Turns"]
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+
+__all__ = ["Pool", "Turns"]
+
+T = TypeVar("T")
 
 
 class _Gate:
@@ -44,3 +52,24 @@ class Turns:
             gate.n -= 1
             if gate.n == 0:
                 del self._gates[name]
+
+
+class Pool(Turns):
+    """Turns for what may take seconds: one of each name at a time, and all names together in a few threads of their own.
+
+    Args:
+        most: threads.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(1)
+        self._most_threads = most
+
+    @cached_property
+    def _limiter(self) -> CapacityLimiter:
+        """Made when the loop runs: not every version of the library makes one before."""
+        return CapacityLimiter(self._most_threads)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What `call` gives, in one of these threads; for whoever has its turn."""
+        return await run_sync(call, limiter=self._limiter)

@@ -18,6 +18,7 @@ from typing import IO
 from trimtab.errors import InternalError, UsageError
 from trimtab.space import Config, Value
 from trimtab.trial.signals import signals_wait
+from trimtab.units import format_duration
 
 __all__ = ["MEASURES", "Outcome", "Program"]
 
@@ -101,7 +102,7 @@ class Program:
         try:
             code, printed = self._ended(words)
         except TimeoutError:
-            return Outcome(None, f"not done after {self.timeout_s:g} s", "timed_out")
+            return Outcome(None, f"not done after {format_duration(self.timeout_s)}", "timed_out")
         seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if code != 0:

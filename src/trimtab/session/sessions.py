@@ -204,6 +204,10 @@ class Sessions:
         with self._taken(name) as held:
             yield held.session
 
+    def is_in_memory(self, name: str) -> bool:
+        """Whether using the session of that name reads nothing from the history first."""
+        return name in self._held
+
     def call(self, name: str, call: Callable[[Session], T]) -> T:
         """What `call` gives of the session of that name; for one thread at a time.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from trimtab.study.first import recover_first
 from trimtab.study.rollback_point import above, applied_points, file_of, keep_point, point_of
 from trimtab.trial import commit, take_back
 from trimtab.trial.command_line import command_at
+from trimtab.units import format_time
 
 if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no study file, space or history
     from trimtab.history import StudyRecord
@@ -95,7 +95,7 @@ def apply_winner(
     applied = point_of(state_dir, record.name)
     if applied is not None:
         raise UsageError(
-            f"study={record.name!r} is already applied, since {_time(applied.applied_at)}",
+            f"study={record.name!r} is already applied, since {format_time(applied.applied_at)}",
             hint=f"take it back first: {command_at(state_dir, f'trimtab rollback {record.name}')}",
         )
     with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab apply {record.name}"):
@@ -210,13 +210,9 @@ def rollback(name: str, state_dir: Path, *, say: Callable[[str], None] = lambda 
         top = later[0].study
         rollback_top = command_at(state_dir, f"trimtab rollback {top}")
         raise UsageError(
-            f"study={top!r} was applied to the same server after study={name!r} ({_time(later[0].applied_at)})",
+            f"study={top!r} was applied to the same server after study={name!r} ({format_time(later[0].applied_at)})",
             hint=f"take that back first ({rollback_top}), or keep it for good ({rollback_top} --leave)",
         )
     done = take_back(point.snapshots, point.owns, study=name, state_dir=state_dir, file=point.path)
     files = tuple(file for snapshot in point.snapshots for file in snapshot.files)
     return RolledBack(", ".join(snapshot.target for snapshot in point.snapshots), files, done)
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))

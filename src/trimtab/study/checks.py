@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trimtab.errors import UsageError
-from trimtab.report.words import counted
+from trimtab.report.words import counted, workload_text
 from trimtab.study.stage import Stage
 from trimtab.units import format_duration
 
@@ -35,7 +35,7 @@ def checks_of(stage: Stage) -> list[Check]:
     Changes nothing."""
     found = list(stage.stack.doctor())
     context, space = stage.workload.context, stage.space
-    found.append(("workload", True, f"{context.workload}, {counted(context.clients, 'client')}"))
+    found.append(("workload", True, workload_text(context)))
     size = f"{counted(len(space.knobs), 'knob')}, {counted(len(space.constraints), 'constraint')}"
     found.append(("space", True, size))
     if os.geteuid() == 0:

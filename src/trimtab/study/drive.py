@@ -60,9 +60,10 @@ class Recorded:
             found = recorded if is_same and ask.context in (None, recorded.context) else None
         n_passed = n_before - len(self._trials) - (found is not None)
         if n_passed:
+            do, they_are = ("does", "it is") if n_passed == 1 else ("do", "they are")
             self._say(
-                f"{n_passed} trials of the history do not fit the way this study goes now (another version of Trimtab?): "
-                "they are kept, and not used"
+                f"{counted(n_passed, 'trial')} of the history {do} not fit the way this study goes now (another version of "
+                f"Trimtab?): {they_are} kept, and not used"
             )
         return found
 

@@ -27,8 +27,8 @@ def profile(
 
     Raises:
         UsageError: no target has statement statistics that Trimtab can read.
-        TargetError: a target cannot be reached.
-        LoadError: the statistics of one are not there, or saw nothing.
+        TargetError: a target cannot be reached, or its statistics are not there or may not be read.
+        LoadError: the statistics of one saw nothing.
     """
     with ExitStack() as opened:
         found: list[tuple[Tier, Endpoint]] = []

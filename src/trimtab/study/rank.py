@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyRecord, find_study, read_space
-from trimtab.importance import DESIGNS, Consensus, Ranker, RankProblem, rank_knobs
+from trimtab.importance import DESIGNS, Consensus, Ranker, RankProblem, TooFewError, rank_knobs
 from trimtab.records import Objective, Trial
 from trimtab.space import Space
 
@@ -31,7 +32,8 @@ class Ranked:
         record: the study.
         trials: its own and those of the studies given besides.
         sources: names of the studies that the trials are of.
-        consensus: what the rankers say together; its verdict is "" when the ranks may be used.
+        consensus: what the rankers say together; its verdict is "" when the ranks may be used. Without knobs and rankings
+            where too few configs were measured.
         next_runs: how many runs of a design are worth trying when there is not enough data to tell; else 0.
     """
 
@@ -68,8 +70,8 @@ def rank_study(history: History, name: str, *, beside: Sequence[str] = (), ranke
         rankers: short names of rankers; none, or "consensus", for all together.
 
     Raises:
-        UsageError: an unknown study or ranker, studies that cannot be mixed, or trials that no ranker can take (too few,
-            none measured, no knob varied).
+        UsageError: an unknown study or ranker, studies that cannot be mixed, or trials that no ranker can take (no knob
+            varied).
         HistoryError: the history cannot be read.
     """
     chosen = make_rankers(rankers)
@@ -82,20 +84,32 @@ def rank_study(history: History, name: str, *, beside: Sequence[str] = (), ranke
         records[found.id] = found
     trials = tuple(trial for each in records.values() for trial in history.trials(each.id))
     problem = RankProblem(space=space, baseline=record.baseline, trials=trials)
-    consensus = rank_knobs(problem, chosen)
+    try:
+        consensus = rank_knobs(problem, chosen)
+    except TooFewError as error:
+        consensus = _not_ranked(problem, error)
     return Ranked(
         record=record,
         trials=trials,
         sources=tuple(each.name for each in records.values()),
         consensus=consensus,
-        next_runs=_next_runs(consensus) if consensus.verdict else 0,
+        next_runs=_next_runs(consensus.n_trials, len(space.knobs)) if consensus.verdict else 0,
     )
 
 
-def _next_runs(consensus: Consensus) -> int:
+def _not_ranked(problem: RankProblem, error: TooFewError) -> Consensus:
+    """That there is not enough to rank anything by: a verdict as that of ranks that cannot be told apart."""
+    hint = f"{(error.hint or '')[:1].upper()}{(error.hint or '')[1:]}."
+    return Consensus(
+        knobs=(), rankings=(), knee=0, verdict=f"not enough data to tell: {error.message}", notes=(hint,),
+        n_trials=sum(trial.loss is not None for trial in problem.trials), r2=math.nan,
+    )  # fmt: skip
+
+
+def _next_runs(n_trials: int, n_knobs: int) -> int:
     """Three runs a knob, 30 at least; twice that, and so on, when there are as many trials already."""
-    runs = max(_LEAST_RUNS, _RUNS_PER_KNOB * len(consensus.knobs))
-    while runs <= consensus.n_trials:
+    runs = max(_LEAST_RUNS, _RUNS_PER_KNOB * n_knobs)
+    while runs <= n_trials:
         runs *= 2
     return runs
 

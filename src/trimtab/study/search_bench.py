@@ -18,6 +18,7 @@ from trimtab.flow.start import asked
 from trimtab.plugins import names as plugin_names
 from trimtab.records import Objective, Trial
 from trimtab.study.replay import Replay
+from trimtab.units import counted
 
 __all__ = ["DEFAULT_SEARCHERS", "SearchBench", "SearcherScore", "bench_search", "chances"]
 
@@ -127,7 +128,7 @@ def bench_search(
     scores = []
     for name in searchers:
         scores.append(_score(name, replay, n_trials, n_repeats))
-        say(f"{name}: {scores[-1].share[n_trials][1]:.2f} of the best known gain after {n_trials} trials")
+        say(f"{name}: {scores[-1].share[n_trials][1]:.2f} of the best known gain after {counted(n_trials, 'trial')}")
     scores.sort(key=lambda score: (-float(np.mean(score.final)), score.searcher))
     p_values = dict(zip([score.searcher for score in scores[1:]], chances([s.final for s in scores]), strict=True))
     return SearchBench(

@@ -203,10 +203,10 @@ class AlwaysThere:
             self._wait_for_ready(self.log_file, mark)
 
     def _reload_by(self, command: str) -> None:
-        """Runs it, and once more when it fails: what the program refuses in its files, it refuses again."""
+        """Runs it, and once more when it fails or does not end: what the program refuses in its files, it refuses again."""
         try:
-            result = self._run(command)
-            if result.exit_code != 0:
+            result = self._run_or_late(command)
+            if result is None or result.exit_code != 0:
                 result = self._run(command)
         except TargetError as error:
             if not isinstance(error.__cause__, OSError):
@@ -218,6 +218,15 @@ class AlwaysThere:
             if result.exit_code not in _NO_COMMAND:
                 raise
             raise ApplyError(error.message, hint=error.hint, fault=Fault.ENVIRONMENT) from error
+
+    def _run_or_late(self, command: str) -> CommandResult | None:
+        """None where it does not end in time."""
+        try:
+            return self._run(command)
+        except TargetError as error:
+            if isinstance(error.__cause__, OSError):
+                raise
+            return None
 
     def _wait_for_ready(self, log: Path, mark: int) -> None:
         deadline = time.monotonic() + self.settings.restart_timeout_s
@@ -338,8 +347,9 @@ class AlwaysThere:
     def _require_success(self, key: str, command: str, result: CommandResult) -> None:
         self._output = result.output or self._output
         if result.exit_code != 0:
+            said = result.output[-2000:].rstrip()
             raise TargetError(
-                f"{key}={command!r} failed with exit_code={result.exit_code}: {result.output[-2000:]}",
+                f"{key}={command!r} failed with exit_code={result.exit_code}{f': {said}' if said else ''}",
                 hint="run it by hand to see why",
             )
 

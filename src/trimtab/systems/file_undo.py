@@ -19,7 +19,7 @@ from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.files import file_from_json
 from trimtab.systems.live_values import LiveValues
-from trimtab.systems.undo import BY_FILES, LeftDownError, Standing, Way
+from trimtab.systems.undo import BY_FILES, InForceError, LeftDownError, Standing, Way
 
 __all__ = ["Place", "Undo"]
 
@@ -56,6 +56,7 @@ class Undo:
     """
 
     noun = "program"
+    trouble = ""
 
     def __init__(
         self,
@@ -101,6 +102,7 @@ class Undo:
         """Files without ours, and a program that serves; it is restarted at once for a value of ours that it may be using."""
         for picture in (snapshot.picture, own.picture):
             self._lifecycle.know(str(picture.get("instance", "")))
+        self.trouble = ""
         in_program = self._in_program(snapshot, own)
         files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
         self._all_back(files, snapshot, own)
@@ -177,16 +179,67 @@ class Undo:
         """Makes the program use its files, and `back` in it; whether it was restarted or started."""
         if must_restart or not self._serves():
             return self._restarted(restarts)
-        if self._reloads & set(own.texts):
-            self._lifecycle.reload(self._by_reload(snapshot, back))
-            self._lifecycle.health()
+        failed = self._reloaded(snapshot, own, back) if self._reloads & set(own.texts) else None
         try:
             self._live.set({name: value for name, value in back.items() if name not in self._reloads})
         except TargetError:
             if not (self._is_as_found and self.may_restart):
                 raise
             return self._restarted(restarts)
+        if failed is not None:
+            raise failed
         return False
+
+    def _reloaded(self, snapshot: Snapshot, own: Own, back: Mapping[str, Value]) -> InForceError | None:
+        """Makes it read its files again. Where that fails: that ours may be in force, or None with its `trouble` told.
+
+        It is not restarted instead: a program that does not take its files as found might not come back.
+        """
+        try:
+            self._lifecycle.reload(self._by_reload(snapshot, back))
+        except TargetError as error:
+            if not self._serves():
+                raise
+            if held := self._held(snapshot, own):
+                return self._in_force(held, error)
+            self.trouble = "the reload fails with the settings as found, too"
+        else:
+            self._lifecycle.health()
+        return None
+
+    def _in_force(self, held: str, error: TargetError) -> InForceError:
+        s = self._lifecycle.settings
+        by = s.restart or (f"{s.stop}; {s.start}" if s.stop is not None and s.start is not None else "")
+        hint = "put the reload command right, then run `trimtab recover`, which runs it again"
+        hint += f"; or restart the {self.noun}{f' (`{by}`)' if by else ''}, and then run it"
+        text = f"the files hold nothing of Trimtab's any more, but the {self.noun} {held}: {error.message}"
+        found = InForceError(text, hint=hint)
+        found.__cause__ = error
+        return found
+
+    def _held(self, snapshot: Snapshot, own: Own) -> str:
+        """What of ours a program that was not reloaded uses, or may use, for people; "" for nothing: its process began after its
+        files were put back, or its `read` command tells that it has its values as found, or those of somebody else."""
+        channels = {name: self._places[name].channel for name in sorted(own.texts.keys() & self._reloads)}
+        names = [name for name, channel in channels.items() if channel.is_lasting and not channel.is_live]
+        if not names or self._lifecycle.began_after([channels[name].path for name in names]):
+            return ""
+        # One that keeps what its files name no longer may show only a part of what it keeps, as a mongod does. What a channel
+        # reads may be what the files say, as of an httpd.
+        can_tell = self._lifecycle.settings.read is not None and not self._lifecycle.takes_back
+        try:
+            told = self._told() if can_tell else {}
+        except TargetError:
+            told = {}
+        parts: dict[str, list[str]] = {"still uses": [], "may still use": []}
+        for name in names:
+            found, ours = snapshot.values[name], own.values.get(name, ())
+            if name not in told:
+                value = own.said(name, ours[-1]) if ours else str(own.texts[name][-1])
+                parts["may still use"].append(f"{name}={value} (found {own.said(name, found)})")
+            elif told[name] != found and (told[name] in ours or not own.is_whole):
+                parts["still uses"].append(f"{name}={own.said(name, told[name])} (found {own.said(name, found)})")
+        return " and ".join(f"{what} {', '.join(values)}" for what, values in parts.items() if values)
 
     def _restarted(self, restarts: Restarts) -> bool:
         """True, once it serves again with its files."""

@@ -19,6 +19,7 @@ from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
 from trimtab.systems.catalog_system import CatalogSystem
 from trimtab.systems.command_settings import CommandSettings
+from trimtab.units import counted
 
 __all__ = ["kind_of_catalog"]
 
@@ -55,8 +56,15 @@ def kind_of_catalog(text: str, *, where: str) -> type[CatalogSystem]:
             return text
 
     Kind.__name__ = Kind.__qualname__ = f"{catalog.kind.capitalize()}System"
-    Kind.__doc__ = f"A system of kind={catalog.kind!r}, by its catalogue. See `CatalogSystem`. A `Target`."
+    Kind.__doc__ = f"{_about(catalog)} See `CatalogSystem`. A `Target`."
     return Kind
+
+
+def _about(catalog: Catalog) -> str:
+    """One sentence for people who choose a kind."""
+    versions = ", ".join(map(str, catalog.versions))
+    of = f" of {'versions' if len(catalog.versions) > 1 else 'version'} {versions}" if versions else ""
+    return f"{counted(len(catalog.knob), 'setting')}{of}, by its catalogue."
 
 
 @cache

@@ -11,6 +11,7 @@ from trimtab.errors import LockedError, TargetError
 from trimtab.host import FileLock
 from trimtab.systems.server_catalog import LockTexts
 from trimtab.systems.session import Session, StatementError
+from trimtab.units import format_time
 
 __all__ = ["ServerLock"]
 
@@ -42,8 +43,7 @@ class ServerLock:
         Raises:
             LockedError: somebody else has one of them; the message names it.
         """
-        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        text = f"study={holder} pid={os.getpid()} host={platform.node()} since={since}"
+        text = f"study={holder} pid={os.getpid()} host={platform.node()} since={format_time(time.time())}"
         if not self._file.is_held:
             if not self._file.acquire(text):
                 raise LockedError(f"another tuner holds this server: {self._file.holder()}", hint=_HINT)

@@ -6,7 +6,15 @@ import re
 import time
 from pathlib import Path
 
-from trimtab.host import is_kernel_thread, is_running, process_mark, process_name, process_started_s
+from trimtab.host import (
+    is_kernel_thread,
+    is_running,
+    process_mark,
+    process_name,
+    process_numbers,
+    process_started_s,
+    processes,
+)
 
 __all__ = ["PidFile", "run_of"]
 
@@ -52,7 +60,7 @@ class PidFile:
     def stranger(self, pid: int) -> str:
         """Why the process of that number is not the program; "" when it is, as far as can be seen."""
         name, run = process_name(pid), run_of(pid)
-        if self._process is not None and name != self._process[:15]:
+        if not self._has_its_name(pid):
             return f"its name is {name!r}, not process={self._process!r}"
         if is_kernel_thread(pid):  # the number may be one of a container, or of another machine
             return f"it ({name!r}) is a thread of the kernel"
@@ -61,15 +69,36 @@ class PidFile:
         is_told_by_name = self._process is not None and not _ANY_PROGRAM.fullmatch(self._process)
         if not is_told_by_name and self._is_older_than(pid):
             return f"it ({name!r}) began after the pid file was written"
+        if (inner := self._writer_inside(pid)) is not None:
+            return f"pid={inner} ({process_name(inner)!r}), of a container, has that number there, and began later"
         self.know(run)
         return ""
 
     def _is_older_than(self, pid: int) -> bool:
         """Whether the file was written before the process began, by the clock of now: after a step of it that is not so any more
         for a process that began before."""
-        age_s = process_started_s(pid)
+        age_s, written_s = process_started_s(pid), self._written_s()
+        return age_s is not None and written_s is not None and age_s < written_s - _STALE_S
+
+    def _writer_inside(self, pid: int) -> int | None:
+        """A process that has this number in a namespace inside ours, and began after `pid` and before the file was written: of
+        two that may have written it the later one did, for that is done soon after the start."""
+        age_s, written_s = process_started_s(pid), self._written_s()
+        if age_s is None or written_s is None:
+            return None
+        for other in processes():
+            if other != pid and process_numbers(other)[-1:] == (pid,) and self._has_its_name(other):
+                other_s = process_started_s(other)
+                if other_s is not None and written_s - _STALE_S <= other_s < age_s:
+                    return other
+        return None
+
+    def _has_its_name(self, pid: int) -> bool:
+        return self._process is None or process_name(pid) == self._process[:15]
+
+    def _written_s(self) -> float | None:
+        """How long ago the file was written, by the clock of now; None when there is none."""
         try:
-            written_s = time.time() - self.path.stat().st_mtime
+            return time.time() - self.path.stat().st_mtime
         except OSError:
-            return False
-        return age_s is not None and age_s < written_s - _STALE_S
+            return None

@@ -23,6 +23,7 @@ class ServerUndo(Rescue[R]):
     """
 
     noun = "server"
+    trouble = ""
     THEN = ""
 
     def __init__(self, reach: R) -> None:

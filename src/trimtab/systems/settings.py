@@ -273,6 +273,15 @@ def full_path(text: str, directory: Path) -> str:
     return os.path.abspath(directory / path)
 
 
+def _hint(model: type[ServerSettings], key: str, error: BaseException | None) -> str:
+    """Of a wrong value: that of the error behind it (see `as_value_errors`), or what the key means."""
+    behind = error.__cause__ if error is not None else None
+    if isinstance(behind, UsageError) and behind.hint:
+        return behind.hint
+    field = model.model_fields.get(key)
+    return f"{key}: {field.description}" if field is not None and field.description else "see `trimtab init`"
+
+
 def read_table(
     model: type[S], name: str, table: Mapping[str, Any], directory: Path | None = None, *, is_kept: bool = False
 ) -> S:
@@ -297,7 +306,8 @@ def read_table(
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"][:1])
         where = f"[target.{name}] {key}".rstrip()
-        raise UsageError(f"{where}: {first['msg'].removeprefix('Value error, ')}", hint="see `trimtab init`") from None
+        message = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {message}", hint=_hint(model, key, first.get("ctx", {}).get("error"))) from None
     settings.check_url()
     paths = {key: full_path(text, directory) for key in model.PATHS if (text := getattr(settings, key)) is not None}
     return settings.model_copy(update=paths).with_full_paths(directory)

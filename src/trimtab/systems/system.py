@@ -235,7 +235,7 @@ class System(Catalogued[S, R]):
             self._renew_if_up()
             if isinstance(found, LockedError | ForeignChangeError | NoRestartError):
                 raise
-            raise _apply_error(self._told(found), excerpt) from error
+            raise _apply_error(self._told(found), excerpt, self._channel.trouble) from error
         return replace(applied, own=own)
 
     def _tried_as_found(self, error: TargetError) -> TargetError:
@@ -299,7 +299,7 @@ class System(Catalogued[S, R]):
             why = self._sentry.last_words()
             if not why or why in error.message:
                 raise
-            raise RestoreError(f"{error.message}: {why}", hint=error.hint) from error
+            raise type(error)(f"{error.message}: {why}", hint=error.hint) from error
 
     @property
     def no_restart(self) -> str:
@@ -404,9 +404,10 @@ def _completed(own: Own, effective: Mapping[str, Value]) -> Own:
     return replace(own, values={**own.values, **made})
 
 
-def _apply_error(error: TargetError, log_excerpt: str) -> ApplyError:
-    """What stood in the way of an apply, as a result for the trial room."""
+def _apply_error(error: TargetError, log_excerpt: str, trouble: str) -> ApplyError:
+    """What stood in the way of an apply, as a result for the trial room; `trouble` was in the way of the way back, too."""
     fault = error.fault if isinstance(error, ApplyError) else ""
-    if isinstance(error, LoginRefusedError):
+    if isinstance(error, LoginRefusedError) or (trouble and not fault):
         fault = Fault.ENVIRONMENT
-    return ApplyError(error.message, hint=error.hint, log_excerpt=log_excerpt, fault=fault)
+    message = f"{error.message}; {trouble}" if trouble else error.message
+    return ApplyError(message, hint=error.hint, log_excerpt=log_excerpt, fault=fault)

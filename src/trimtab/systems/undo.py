@@ -15,13 +15,17 @@ from typing import Any, Protocol
 from trimtab.errors import RestoreError, TargetError
 from trimtab.systems.base import Own, Restarts, Snapshot, Undone
 
-__all__ = ["LeftDownError", "Standing", "Undoing", "Way", "take_back"]
+__all__ = ["InForceError", "LeftDownError", "Standing", "Undoing", "Way", "take_back"]
 
 BY_FILES = "`trimtab recover --extract DIR` writes the files as found, and how to put them back"
 
 
 class LeftDownError(TargetError):
     """The system was stopped by somebody, who has changed its files since: it is not ours to start."""
+
+
+class InForceError(RestoreError):
+    """The files hold nothing of ours any more, and the system runs; but it could not be made to read them, and may use ours."""
 
 
 class Way(Enum):
@@ -50,6 +54,7 @@ class Undoing(Protocol):
     """What a kind of system says for its undo.
 
     * `noun`: what messages call it.
+    * `trouble`: what has failed on the last way back although nothing of ours is in force any more; "" for nothing.
     * `who(snapshot)`: which system answers, or whose files lie there, by the keys of the picture; what cannot be seen is
       missing, None, or "".
     * `bring_back(snapshot, own, restarts)`: our entries out of the files, and a system that has read them and runs; whether it
@@ -62,6 +67,8 @@ class Undoing(Protocol):
 
     noun: str
 
+    @property
+    def trouble(self) -> str: ...
     def who(self, snapshot: Snapshot) -> Mapping[str, Any]: ...
     def bring_back(self, snapshot: Snapshot, own: Own, restarts: Restarts) -> bool: ...
     def standing(self, snapshot: Snapshot, own: Own) -> Mapping[str, Standing] | None: ...

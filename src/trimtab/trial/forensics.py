@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from trimtab.errors import ApplyError, ForeignChangeError, RestoreError, TargetError
 from trimtab.records import Fault, Status, Trial
 from trimtab.systems import Disturbance, Evidence, Stack, Undone
+from trimtab.systems.undo import InForceError
 
 __all__ = ["Diagnosis", "Sentinel", "cleared", "diagnose", "retried", "stuck", "told"]
 
@@ -119,7 +120,9 @@ def stuck(error: ForeignChangeError, trouble: RestoreError) -> ForeignChangeErro
 
 def cleared(error: RestoreError) -> RestoreError:
     """The error of a restore that failed after a config had: the config is not to blame."""
-    text = "the target does not run with its last good config either, so that the environment is at fault and not the config"
+    is_reload = isinstance(error, InForceError)
+    what = "the reload fails" if is_reload else "the target does not run"
+    text = f"{what} with the last good config either, so that the environment is at fault and not the config"
     return error if text in error.message else RestoreError(f"{text}: {error.message}", hint=error.hint)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from trimtab.measure import Measurement, mix_shift
 from trimtab.records import Objective, Status
 from trimtab.trial.load import End, LoadResult, MeasurePlan
-from trimtab.units import format_figure, format_percent
+from trimtab.units import format_duration, format_figure, format_percent
 
 __all__ = ["is_worth_another_run", "judge"]
 
@@ -43,7 +43,7 @@ def judge(result: LoadResult, plan: MeasurePlan, objective: Objective) -> tuple[
     if _did_nothing(measurement) or (measurement.n_ok == 0 and measurement.n_timed_out > 0):
         return (
             Status.TIMED_OUT,
-            f"no operation succeeded in {measurement.duration_s:g} s ({measurement.n_timed_out} timed out)",
+            f"no operation succeeded in {format_duration(measurement.duration_s)} ({measurement.n_timed_out} timed out)",
         )
     if measurement.generator_limited:
         return Status.INFRASTRUCTURE, f"invalid run: {measurement.generator_limited}"

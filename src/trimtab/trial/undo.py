@@ -20,6 +20,7 @@ from trimtab.trial.copies import drop_copies, told_of_copies
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
+from trimtab.units import counted
 
 __all__ = [
     "REMOVE",
@@ -171,7 +172,7 @@ def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
 
 def _text(entry: Entry, done: Sequence[Undone]) -> str:
     text = "; ".join((*dict.fromkeys(each.text for each in done), *told_of_copies(entry)))
-    damage = f"; {entry.n_damaged} damaged lines of its journal were skipped" if entry.n_damaged else ""
+    damage = f"; skipped: {counted(entry.n_damaged, 'damaged line')} of its journal" if entry.n_damaged else ""
     if not any(detail.keys() & {"changes", "own"} for _, detail in entry.steps()):
         return f"{text}; its journal shows no change before the end{damage}"
     return f"{text}{damage}"

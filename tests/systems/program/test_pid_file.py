@@ -16,6 +16,7 @@ import pytest
 from tests.systems.program.conftest import conf, made
 from trimtab.errors import TargetError
 from trimtab.host import process as host_process
+from trimtab.host import process_name, process_parent, processes
 from trimtab.space import Config
 from trimtab.systems import pid_file
 from trimtab.systems.pid_file import PidFile, run_of
@@ -125,6 +126,22 @@ def test_a_thread_of_the_kernel_is_no_program(folder: Path, monkeypatch: pytest.
     assert file.stranger(os.getpid()) == ""
     monkeypatch.setattr(host_process, "_KERNEL_THREAD", 0xFFFFFFFF)
     assert file.stranger(os.getpid()).endswith("is a thread of the kernel")
+
+
+@pytest.mark.needs("namespaces")
+def test_a_number_inside_a_container_is_not_the_process_here_that_has_it_too(folder: Path) -> None:
+    process = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "sleep", "60"])
+    try:
+        while not any(process_parent(n) == process.pid and process_name(n) == "sleep" for n in processes()):
+            time.sleep(0.01)
+        (folder / "pid").write_text("1\n")
+        why = PidFile(str(folder / "pid"), None).stranger(1)
+        assert why.endswith(" ('sleep'), of a container, has that number there, and began later")
+        named = PidFile(str(folder / "pid"), process_name(1))
+        assert named.stranger(1) == "", "no other program"
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize(

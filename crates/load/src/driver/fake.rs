@@ -61,6 +61,8 @@ pub(crate) struct Fake {
     /// No answer leaves the server between these two moments.
     pub(crate) stall: Option<(Instant, Instant)>,
     pub(crate) n_resets: Arc<AtomicU32>,
+    /// How long a reset takes.
+    pub(crate) reset_ms: u64,
     /// Whether requests end with their futures only.
     pub(crate) is_uncancellable: bool,
 }
@@ -135,6 +137,9 @@ impl Session for FakeSession {
 
     async fn reset(&mut self) -> Result<(), Failure> {
         self.server.n_resets.fetch_add(1, Ordering::SeqCst);
+        if self.server.reset_ms > 0 {
+            sleep(Duration::from_millis(self.server.reset_ms)).await;
+        }
         Ok(())
     }
 

@@ -311,6 +311,18 @@ async fn an_operation_between_tries_is_cut_off_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_operation_is_cut_off_while_its_connection_is_made_fit_for_another_try() {
+    let limits = Limits { operation_timeout: Duration::from_millis(200), ..LIMITS };
+    let fake = Fake { reset_ms: 400, ..Fake::default() };
+    let stream = once(&[Conflict(DEAF), Answer(10)]);
+    let (log, _) = play_plan(&fake, &[stream], Plan { max_tries: 1_000, limits, ..plan(1) }).await;
+    assert_eq!(story(&log)[0], (0, 200, Outcome::TimedOut));
+    let (start_ms, _, outcome) = story(&log)[1];
+    assert_eq!((outcome, start_ms / 10), (Outcome::Ok, 41), "as soon as the connection is fit");
+    assert_eq!(fake.n_resets.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn thinking_of_the_model_follows_its_distribution() {
     for (is_exponential, mean_s) in [(false, 0.05), (true, 0.05)] {
         let model = Model::Closed(Think { mean_s, is_exponential, start_s: 0.0 });

@@ -18,6 +18,7 @@ from trimtab.history.rows import target_kinds
 from trimtab.measure import Interval, Measurement
 from trimtab.records import FIGURES, Context, Machine, Objective, Role, Status, Trial
 from trimtab.space import Config, Value
+from trimtab.units import counted
 
 __all__ = ["CsvFormat"]
 
@@ -150,7 +151,7 @@ class _Layout:
 
     def named(self, cells: Sequence[str], number: int) -> dict[str, Value]:
         if len(cells) != len(self.names):
-            raise ValueError(f"row {number} has {len(cells)} cells, the header has {len(self.names)}")
+            raise ValueError(f"row {number} has {counted(len(cells), 'cell')}, the header has {len(self.names)}")
         return {name: value_of(cell) for name, cell in zip(self.names, cells, strict=True) if cell != ""}
 
 

@@ -17,6 +17,7 @@ from trimtab.history.validate import check_copy
 from trimtab.measure import Interval
 from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.space import Config, Value
+from trimtab.units import counted
 
 __all__ = ["SectionsFormat", "section_copy"]
 
@@ -25,7 +26,7 @@ _MOST_CLASSES = 100_000
 
 
 class SectionsFormat:
-    """Only read: the extension or the C library writes it.
+    """What the PostgreSQL extension or the C library has learnt; can only be read.
 
     A class has a trial with its own settings and one with the proven, faster ones."""
 
@@ -133,7 +134,7 @@ def _studies(place: str, classes: Sequence[Any], imported: Imported) -> Iterator
         else:
             yield found
     if n_left:
-        imported.note(f"sections: left out were {n_left} classes for which no settings were found")
+        imported.note(f"sections: left out: {counted(n_left, 'class')} for which no settings were found")
 
 
 def _study(each: Mapping[str, Any]) -> StudyCopy | None:

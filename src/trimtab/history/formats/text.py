@@ -19,6 +19,7 @@ from trimtab.history.record import StudyCopy
 from trimtab.measure import Interval
 from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.space import Config, Value
+from trimtab.units import counted
 
 __all__ = ["TextFormat"]
 
@@ -111,7 +112,7 @@ def _sections(place: str) -> Iterator[_Section]:
                 if len(section.rows[-1]) != len(section.rows[0]) or len(section.rows[0]) < 2:
                     raise refuse(
                         place,
-                        f"line {number} has {len(section.rows[-1])} values, the first has {len(section.rows[0])}",
+                        f"line {number} has {counted(len(section.rows[-1]), 'value')}, the first has {len(section.rows[0])}",
                         "every line holds one value for each knob, and the performance",
                     )
     if section.rows or section.headers:
@@ -142,7 +143,7 @@ def _study(section: _Section, imported: Imported) -> StudyCopy:
             f"text: the file names no objective; its performance is taken as {_LESS_IS_BETTER}: less is better"
         )
     if width and len(columns) != width:
-        raise ValueError(f"columns names {len(columns)} values, the lines have {width}")
+        raise ValueError(f"columns names {counted(len(columns), 'value')}, the lines have {width}")
     imported.note("text: it holds no roles; trials of the first config are taken as the baseline")
     objective = Objective.parse(headers.get("objective", _LESS_IS_BETTER))
     trials = [_trial(number, columns, row, objective) for number, row in enumerate(section.rows)]

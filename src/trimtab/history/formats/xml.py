@@ -39,7 +39,7 @@ _LOST = ("xml: left out were settings, constraints, verdict and events of the st
 
 
 class XmlFormat:
-    """Active Harmony's structure: one `HarmonyData` a study."""
+    """Active Harmony's XML: one element a study."""
 
     suffixes: Sequence[str] = (".xml",)
     is_exact = False

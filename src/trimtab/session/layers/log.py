@@ -16,7 +16,7 @@ __all__ = ["LogLayer"]
 
 
 class LogLayer(Layer):
-    """Writes a line of JSON for each point and each result to STATE/logs/NAME.STUDY.jsonl; where it stands, it sees."""
+    """Writes points and results, as its place among the layers sees them, to STATE/logs/NAME.STUDY.jsonl: a line of JSON each."""
 
     NAME: ClassVar[str] = "log"
     OPTIONS: ClassVar[Mapping[str, tuple[Any, str]]] = {"points": (True, "whether points are written, too")}

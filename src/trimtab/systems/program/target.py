@@ -14,7 +14,9 @@ __all__ = ["ProgramTarget"]
 
 
 class ProgramTarget(CatalogSystem):
-    """See `CatalogSystem`. A `Target`.
+    """Any program with configuration files, described by a catalogue of your own. A `Target`.
+
+    See `CatalogSystem`.
 
     Attributes:
         SETTINGS: model of the table, for the reference page.

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan, Part
 from trimtab.records import Endpoint
+from trimtab.units import counted
 from trimtab.workload.engine_run import cannot_connect, cannot_start, no_threads, open_files, wished_connections
 from trimtab.workload.remote.link import Link
 from trimtab.workload.remote.place import Place
@@ -56,7 +57,8 @@ def start_remote(
             link.close()
         raise
     facts = [
-        f"{link.place}: {part.n_threads} of {part.n_all} threads, its clock {_ms(link.clock_s)}, its start {_ms(start_s)}"
+        f"{link.place}: {part.n_threads} of {counted(part.n_all, 'thread')}, its clock {_ms(link.clock_s)}, "
+        f"its start {_ms(start_s)}"
         for link, part, start_s in zip(links, parts, starts_s, strict=True)
     ]
     return RemoteRun(links, facts, is_open=is_open, on_death=lambda: _end_sessions(endpoint, name))

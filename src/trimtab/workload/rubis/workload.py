@@ -14,7 +14,7 @@ __all__ = ["RubisWorkload"]
 
 
 class RubisWorkload(AppWorkload):
-    """27 states, mixes "bidding" and "browsing". See `AppWorkload`."""
+    """RUBiS, an auction site: 27 states, mixes "bidding" and "browsing". See `AppWorkload`."""
 
     kind: ClassVar[str] = "rubis"
     data_keys: ClassVar[tuple[str, ...]] = DATA_KEYS

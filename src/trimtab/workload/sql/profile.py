@@ -15,10 +15,10 @@ from typing import Any
 
 import psycopg
 
-from trimtab.errors import LoadError
+from trimtab.errors import LoadError, TargetError
 from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
-from trimtab.units import format_percent
+from trimtab.units import counted, format_duration, format_percent
 from trimtab.workload.connection import Connection, connect
 from trimtab.workload.sql.columns import Catalogue, guess
 from trimtab.workload.sql.generators import UNKNOWN
@@ -171,7 +171,8 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
         most: statements in the mix at most.
 
     Raises:
-        LoadError: pg_stat_statements is not there or may not be read, or it saw nothing.
+        TargetError: pg_stat_statements is not there or may not be read.
+        LoadError: it saw nothing, or the server does not let us in.
     """
     with connect(endpoint) as connection:
         # Of a database with encoding SQL_ASCII, psycopg would give bytes.
@@ -184,7 +185,7 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
         if not proposals and not left_out:
             raise LoadError(
                 f"pg_stat_statements saw no statement in database={endpoint.database}"
-                + (f" within {window_s:g} s" if window_s else ""),
+                + (f" within {format_duration(window_s)}" if window_s else ""),
                 hint="watch for longer with --seconds, while the application is at work",
             )
     return Profile(database=endpoint.database, window_s=window_s, proposals=proposals, left_out=left_out)
@@ -195,12 +196,13 @@ def _read(connection: Connection) -> dict[object, _Seen]:
     try:
         rows = connection.execute(_READ).fetchall()
     except psycopg.errors.UndefinedTable as error:
-        raise LoadError(
+        raise TargetError(
             f"pg_stat_statements is not installed in database={connection.info.dbname}",
-            hint="shared_preload_libraries = 'pg_stat_statements' (a restart), then CREATE EXTENSION pg_stat_statements",
+            hint="set shared_preload_libraries = 'pg_stat_statements' (needs a restart), then run "
+            "CREATE EXTENSION pg_stat_statements in that database",
         ) from error
     except psycopg.Error as error:
-        raise LoadError(
+        raise TargetError(
             f"pg_stat_statements cannot be read: {str(error).strip()}",
             hint="it must be in shared_preload_libraries, and the role needs pg_read_all_stats (or pg_monitor)",
         ) from error
@@ -236,7 +238,9 @@ def _propose(
         reason = _reason(connection, statement)
         if reason == "" and (is_covered or len(proposals) >= most):
             reason = (
-                f"beyond the coverage of {format_percent(coverage)}" if is_covered else f"more than {most} statements"
+                f"beyond the coverage of {format_percent(coverage)}"
+                if is_covered
+                else f"more than {counted(most, 'statement')}"
             )
         if reason is None:
             continue

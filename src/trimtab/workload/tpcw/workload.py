@@ -14,7 +14,7 @@ __all__ = ["TpcwWorkload"]
 
 
 class TpcwWorkload(AppWorkload):
-    """14 interactions, mixes "browsing", "shopping" and "ordering"; derived from TPC-W. See `AppWorkload`."""
+    """A bookshop derived from TPC-W: 14 interactions, mixes "browsing", "shopping" and "ordering". See `AppWorkload`."""
 
     kind: ClassVar[str] = "tpcw"
     data_keys: ClassVar[tuple[str, ...]] = DATA_KEYS

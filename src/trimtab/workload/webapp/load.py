@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
+from trimtab.units import counted
 from trimtab.workload.server import ServerError, Session, server_of
 
 __all__ = ["AppTable", "check_rows", "load_tables"]
@@ -61,7 +62,7 @@ def load_tables(there: Endpoint, tables: Sequence[AppTable], report: Callable[[s
     if n_rows < _WORTH_A_PROCESS or n_loaders == 1:
         for table in tables:
             _load(there, table)
-        report(f"loaded {n_rows:,} rows into {len(tables)} tables")
+        report(f"loaded {counted(n_rows, 'row')} into {counted(len(tables), 'table')}")
         return
     # Largest first: the last to end should be a small one.
     ordered = sorted(tables, key=lambda table: -table.n_rows)
@@ -72,7 +73,7 @@ def load_tables(there: Endpoint, tables: Sequence[AppTable], report: Callable[[s
             if failure is not None:
                 pool.shutdown(cancel_futures=True)
                 raise failure.error()
-            report(f"loaded {table.n_rows:,} rows into {table.name}")
+            report(f"loaded {counted(table.n_rows, 'row')} into {table.name}")
 
 
 @dataclass(frozen=True, slots=True)
