@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.mark.slow
 def test_the_promises_of_all_drivers(server: Server) -> None:
     require("cargo")
-    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "suite", "--", "--nocapture"]
+    command = ["cargo", "test", "--quiet", "--workspace", "--test", "suite", "--", "--nocapture"]
     with private_mariadb() as mariadb:
         mariadb.run("CREATE USER plain@localhost IDENTIFIED BY 'horse'; GRANT ALL ON *.* TO plain@localhost")
         servers = {

@@ -49,7 +49,7 @@ def test_the_driver_against_mariadb(mariadb: MariaDb) -> None:
         "CREATE USER plain@localhost IDENTIFIED BY 'horse'; GRANT ALL ON *.* TO plain@localhost WITH GRANT OPTION"
     )
     access = f"socket={mariadb.socket} port={mariadb.port} user=plain password=horse database={mariadb.database}"
-    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "mysql", "--", "--nocapture"]
+    command = ["cargo", "test", "--quiet", "--workspace", "--test", "mysql", "--", "--nocapture"]
     done = subprocess.run(
         command,
         cwd=REPOSITORY,

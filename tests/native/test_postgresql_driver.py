@@ -28,7 +28,7 @@ host all all 127.0.0.1/32 scram-sha-256
 def cargo_test(*names: str, **variables: str) -> str:
     """What `cargo test` says about the driver's tests with these names; all of them without any."""
     require("cargo")
-    command = ["cargo", "test", "--quiet", "--package", "trimtab-load", "--test", "postgresql*", "--", "--nocapture"]
+    command = ["cargo", "test", "--quiet", "--workspace", "--test", "postgresql*", "--", "--nocapture"]
     done = subprocess.run(
         [*command, *names], cwd=REPOSITORY, env=os.environ | variables, capture_output=True, text=True, check=False
     )
