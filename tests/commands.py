@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from tests.needs import IS_FULL
-from tests.servers import run_folder
+from tests.servers import new_folder, run_folder
 
-__all__ = ["start_trimtab"]
+__all__ = ["start_script", "start_trimtab"]
 
 _ROOT = Path(__file__).parents[1]
 _PATIENCE_S = 60.0
@@ -58,6 +58,14 @@ def start_trimtab(
     kind = _Forked if is_forked and not IS_FULL and _starts_alike(env) else subprocess.Popen
     program = ["-m", "trimtab"] if script is None else [str(script)]
     return kind([sys.executable, *program, *arguments], env=dict(env), text=True, **more)
+
+
+def start_script(text: str, *arguments: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+    """A process that runs the text of a script, which may import tests, and of which the input and the output are pipes."""
+    path = new_folder("script") / "script.py"
+    path.write_text(f"import sys\nsys.path.insert(0, {str(_ROOT)!r})\n{text}", encoding="utf-8")
+    pipe, environment = subprocess.PIPE, os.environ if env is None else env
+    return start_trimtab([*map(str, arguments)], script=path, env=environment, cwd=_ROOT, stdin=pipe, stdout=pipe)
 
 
 def _starts_alike(env: Mapping[str, str]) -> bool:

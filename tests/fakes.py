@@ -146,10 +146,10 @@ def equal_costs(monkeypatch: pytest.MonkeyPatch) -> None:
 def search_roughly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models are fitted in few steps, and few candidates are scored: how good a search is, is tested in tests/search."""
     for fit in (fit_among, fit_hyper):
-        monkeypatch.setitem(fit.__kwdefaults__, "max_steps", 10)
-    monkeypatch.setitem(optimiser.__kwdefaults__, "rounds", 2)
+        monkeypatch.setitem(fit.__kwdefaults__, "max_steps", 5)
+    monkeypatch.setitem(optimiser.__kwdefaults__, "rounds", 1)
     _, text = AutoSearcher.OPTIONS["candidates"]
-    monkeypatch.setattr(AutoSearcher, "OPTIONS", {**AutoSearcher.OPTIONS, "candidates": (200, text)})
+    monkeypatch.setattr(AutoSearcher, "OPTIONS", {**AutoSearcher.OPTIONS, "candidates": (100, text)})
 
 
 class _NoDeadMan:

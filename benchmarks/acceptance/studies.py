@@ -46,6 +46,7 @@ class Server:
         crossed: standard deviation of what each pair of plays brings besides.
         n_knobs, n_plays: how many there are; the first knobs have a play each.
         run_s: seconds of a short run.
+        stated: standard error that a run states for itself, in the mean; what happens in each run alike may make it too large.
     """
 
     strong: tuple[float, ...]
@@ -57,6 +58,7 @@ class Server:
     n_knobs: int = 20
     n_plays: int = 10
     run_s: float = 12.0
+    stated: float = 0.01
 
 
 SERVERS: Mapping[str, Server] = {
@@ -68,9 +70,13 @@ SERVERS: Mapping[str, Server] = {
     "fair gain, crossed": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.06, 0.06, crossed=0.03),
     "large gain, crossed": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07, crossed=0.05),
     "stack": Server((0.12, 0.1, 0.08, 0.06, 0.05), 0.01, 0.02, 0.05, 0.03, n_knobs=80, n_plays=40, run_s=40.0),
+    "fair gain, uneven runs": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.06, 0.06, stated=0.2),
+    "large gain, uneven runs": Server((0.6, 0.4), 0.02, 0.05, 0.07, 0.07, stated=0.2),
     "none, noisy": Server((), 0.0, 0.03, 0.06, 0.06),
     "all equal, quiet": Server((), 0.0, 0.0, 0.02, 0.01),
     "all equal, noisy": Server((), 0.0, 0.0, 0.06, 0.06),
+    "all equal, uneven runs": Server((), 0.0, 0.0, 0.06, 0.06, stated=0.2),
+    "all equal, honest runs": Server((), 0.0, 0.0, 0.06, 0.06, stated=0.055),
 }
 
 
@@ -93,6 +99,7 @@ class _Machine:
         where = rng.permutation(server.n_plays)[: len(server.strong)]
         self.weight[where] = server.strong
         self._rng, self._level = rng, rng.normal(0.0, server.drift)
+        self._stated_rng = np.random.default_rng([seed, 23])
         pairs = np.random.default_rng([seed, 22]).normal(0.0, server.crossed, (server.n_plays, server.n_plays))
         self._pairs = np.triu(pairs, 1)
 
@@ -111,7 +118,10 @@ class _Machine:
         self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
         noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(run_s / cost_s)
         value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise)
-        interval = Interval(value, 0.98 * value, 1.02 * value, se=0.01 * value)
+        se = self._server.stated * math.sqrt(
+            self._stated_rng.chisquare(2) / 2
+        )  # of two degrees of freedom, as in a short window
+        interval = Interval(value, (1 - 2 * se) * value, (1 + 2 * se) * value, se=se * value)
         flat = Interval(1.0, 1.0, 1.0, se=0.0)
         measurement = Measurement(
             window_s=(0.0, 8.0), throughput=interval, latency_mean_ms=flat, latency_ms={}, n_ok=8000, n_error=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.apps.conftest import target
+from tests.servers.embedded import provide
 from tests.workload.runs import to_the_end
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
@@ -63,6 +65,7 @@ class Site:
 @contextmanager
 def site(name: str, kind: str, version: str, dataset: Dataset, state_dir: Path) -> Iterator[Site]:
     """The application on a private server of that kind, with data."""
+    provide(Path(os.environ["TRIMTAB_CACHE"]), version, name=f"{name}-{kind}")
     database = target(kind, f"{name}-{kind}", state_dir, embedded=version, memory="512MiB")
     database.open()
     try:

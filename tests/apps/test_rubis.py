@@ -223,8 +223,8 @@ def test_new_items_stand_among_those_of_the_data(rubis: Site) -> None:
     """As long described, and ending within an hour as they do: lists and pages stay as they were made."""
     rubis.renew()
     ends: list[tuple[Any, ...]] = []
-    for _ in range(10):  # a busy machine shows few pages a second
-        rubis.browse(DATA.numbers, "bidding", 3.0)
+    for _ in range(30):  # a busy machine shows few pages a second
+        rubis.browse(DATA.numbers, "bidding", 1.0)
         with rubis.data.connect() as session:
             ends = session.execute(
                 f"SELECT start_date, end_date, description FROM items WHERE id > {OLD + DATA.sizes.items}"
@@ -242,7 +242,7 @@ def test_new_items_stand_among_those_of_the_data(rubis: Site) -> None:
 @pytest.mark.parametrize("mix", ["bidding", pytest.param("browsing", marks=pytest.mark.full)])
 def test_browsers_meet_no_error(rubis: Site, mix: str) -> None:
     rubis.renew()
-    log = rubis.browse(DATA.numbers, mix, 3.0)
+    log = rubis.browse(DATA.numbers, mix, 1.5)
     # Transactions may meet; nothing else goes wrong.
     assert set(log.error_classes) <= {"http_5xx conflict"}, log.errors
     shares, n = stationary_shares(builtin_site("rubis").mix(mix), "Home"), counts(log)

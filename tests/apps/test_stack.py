@@ -16,6 +16,7 @@ import pytest
 
 from tests.apps.conftest import target
 from tests.servers import free_port
+from tests.servers.embedded import provide
 from trimtab.errors import ApplyError, LoadError
 from trimtab.host import is_running
 from trimtab.records import Fault, Role, Status, Trial
@@ -134,6 +135,7 @@ def running(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     folder = tmp_path_factory.mktemp("site")
     (folder / "site.toml").write_text(STUDY.format(port=free_port()))
     state = folder / "state"
+    provide(cache, "18")
     with open_stage(load_study_file(folder / "site.toml"), state) as stage, stage.stack.lock("a test"):
         stage.workload.prepare(stage.stack.endpoint(), lambda line: None)
         yield Running(stage, state, cache, Watcher())
@@ -208,7 +210,8 @@ def test_a_tier_that_dies_under_load_is_named_and_brought_back(running: Running)
     assert running.pid("tomcat") != victim
 
 
-# The quick form for an httpd without retry=0: tests/trial/test_stack_follow.py.
+# The quick form: a tier that dies under load, above, and for an httpd without retry=0 tests/trial/test_stack_follow.py.
+@pytest.mark.full
 def test_the_trial_after_a_death_is_not_blamed_for_it(running: Running) -> None:
     """httpd is not reloaded on the way back: it must ask a Tomcat that was away at once. One browser may miss that it was."""
     victim = running.pid("tomcat")

@@ -138,7 +138,7 @@ def test_each_failure_has_its_kind(tpcw: Site) -> None:
 )
 def test_browsers_meet_no_error(tpcw: Site, mix: str) -> None:
     tpcw.renew()
-    log = tpcw.browse(DATA.numbers, mix, 3.0)
+    log = tpcw.browse(DATA.numbers, mix, 1.5)
     # Transactions may meet; nothing else goes wrong.
     assert set(log.error_classes) <= {"http_5xx conflict"}, log.errors
     shares, n = stationary_shares(builtin_site("tpcw").mix(mix), "Home"), counts(log)

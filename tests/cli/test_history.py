@@ -24,7 +24,7 @@ from trimtab.space import Config
 from trimtab.units import format_size
 
 Run = Callable[..., tuple[int, str, str]]
-BEGUN = datetime.datetime(2026, 5, 31, 12, 30).timestamp()
+BEGUN = datetime.datetime(2026, 5, 31, 12, 30, tzinfo=datetime.UTC).timestamp()
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def filled(tmp_path: Path) -> Path:
 def test_list(run: Run, filled: Path) -> None:
     assert run("list") == (
         0,
-        "name  status   trials  begun             objective   target      version  workload\n"
-        "tpch  proven   2       2026-05-31 12:30  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n"
-        "shop  stopped  2       2026-06-01 12:30  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n",
+        "name  status   trials  begun                 objective   target      version  workload\n"
+        "tpch  proven   2       2026-05-31T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n"
+        "shop  stopped  2       2026-06-01T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n",
         "",
     )
     data = json.loads(run("list", "--json")[1])
@@ -97,6 +97,8 @@ def test_an_empty_history(run: Run, tmp_path: Path) -> None:
         (["--status", "stopped"], ["shop"]),
         (["--since", "2026-06-01"], ["shop"]),
         (["--until", "2026-05-31T12:31"], ["tpch"]),
+        (["--until", "2026-05-31T14:31+02:00"], ["tpch"]),
+        (["--until", "2026-05-31T12:31+02:00"], []),
         (["--target", "postgresql", "--version", "18", "--workload", "TPCH"], ["tpch", "shop"]),
         (["--like-machine", "2x8GiB"], ["tpch", "shop"]),
         (["--like-machine", "64 x 512GiB"], []),
@@ -141,7 +143,7 @@ def test_queries_that_are_wrong(run: Run, options: list[str], message: str) -> N
 def test_show(run: Run, filled: Path) -> None:
     code, out, _ = run("show", "tpch")
     assert code == 0
-    assert out.splitlines()[:3] == ["study:     tpch (id 1)", "status:    proven", "begun:     2026-05-31 12:30"]
+    assert out.splitlines()[:3] == ["study:     tpch (id 1)", "status:    proven", "begun:     2026-05-31T12:30:00Z"]
     assert "1      search  ok      -0.500  gp        work_mem=8192" in out
     data = json.loads(run("show", "#2", "--json")[1])
     assert (data["study"]["name"], len(data["trials"]), data["events"][0]["text"]) == ("shop", 2, "slow disk")

@@ -22,6 +22,7 @@ from tests.commands import start_trimtab
 from tests.engine.conftest import OWN, Session, engine, library, wait_for_setting
 from tests.engine.test_engine_product import installed
 from tests.servers import made
+from tests.servers.embedded import provide
 from tests.servers.postgresql import Server, set_password, started
 from trimtab.errors import TargetError, UsageError
 from trimtab.space import Config
@@ -94,12 +95,13 @@ def write(
 @pytest.mark.parametrize("version", ["18", pytest.param("16", marks=pytest.mark.full)])
 def test_a_private_server_is_watched_while_a_study_runs(run: Run, tmp_path: Path, cache: Path, version: str) -> None:
     """What the first, killed, has loaded is taken back by the journal as every other change; the second runs to its end."""
+    provide(cache, version)
     write(tmp_path, f'embedded = "{version}"')
     environment = {**os.environ, "TRIMTAB_DEADMAN": "60"}
     study = start_trimtab(
         ["tune", "study.toml"], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    until = time.monotonic() + 300  # a server is made and the extension compiled meanwhile
+    until = time.monotonic() + 300  # the extension is compiled meanwhile
     while "_preload_libraries" not in settings_of(cache):
         assert study.poll() is None
         assert time.monotonic() < until

@@ -14,7 +14,7 @@ from trimtab.workload.tpch.queries import validation_query
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-N = {"off": 20, "on": 30, "alone": 12}
+N = {"off": 20, "on": 18, "alone": 6}
 """Executions of each: after the first ten or so a class may have probes; alone there are none."""
 
 

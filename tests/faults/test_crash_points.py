@@ -1,7 +1,7 @@
 """The crash sweep on every way of reaching a server: wherever Trimtab is killed, the server ends as found or as applied.
 
-The quick form kills in those of `QUICK`: on PostgreSQL in each of trial, apply and rollback, and each way at least once. The long
-form kills at every system call that changes something (where strace may trace), and at some of the others.
+The quick form kills in those of `QUICK`: apply and rollback, each once for a product. The long form kills them
+and trials at every system call that changes something (where strace may trace), and at some of the others.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ NEEDS = {"mariadb": "mariadb", "mysql": "mysql-8.0"}
 WAYS = [(product, reach) for product in ("postgresql", "mariadb", "mysql") for reach in REACHES]
 
 
-ONLY_LONG = [("postgresql", "embedded"), ("mariadb", "connection"), *(way for way in WAYS if way[0] == "mysql")]
-"""An embedded server is reached by its files, too, and MariaDB shows one in the quick form; PostgreSQL one by connection."""
+ONLY_LONG = [
+    ("postgresql", "embedded"), ("mariadb", "embedded"), ("mariadb", "connection"), *(way for way in WAYS if way[0] == "mysql"),
+]  # fmt: skip
+"""An embedded server is reached by its files, too; PostgreSQL shows one by connection."""
 
 
 @pytest.mark.parametrize(
@@ -54,12 +56,12 @@ def test_C3_crash_points(product: str, reach: str, templates: Templates, zygote:
 
 
 QUICK = {
-    ("postgresql", "files"): ("trial", "apply", "rollback"),
+    ("postgresql", "files"): ("apply", "rollback"),
     ("postgresql", "connection"): ("apply",),
-    ("mariadb", "embedded"): ("trial",),
     ("mariadb", "files"): ("apply", "rollback"),
 }
-"""What is swept by each way in the quick form. A trial by connection alone is killed in test_ways_in.py."""
+"""What is swept by each way in the quick form. Trials are killed in test_tuner_killed.py, test_ways_in.py and
+test_ways_in_mariadb.py."""
 
 
 def _spread(points: list[Point]) -> list[Point]:

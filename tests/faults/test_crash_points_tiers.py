@@ -68,7 +68,10 @@ def told(title: str, done: Sweep, n_points: int | str) -> None:
     )
 
 
-@pytest.mark.parametrize(("reach", "verb"), [("embedded", "trial"), ("files", "apply")])
+# In the quick form test_program_killed.py kills trials of a program, and test_crash_points.py those of databases.
+@pytest.mark.parametrize(
+    ("reach", "verb"), [pytest.param("embedded", "trial", marks=pytest.mark.full), ("files", "apply")]
+)
 def test_C3_httpd(reach: str, verb: str, templates: Templates, zygote: Zygote) -> None:
     with made("httpd", reach, templates) as way:
         sweeper = sweeper_of(way, zygote, (verb,))

@@ -34,7 +34,8 @@ def test_study_on_an_embedded_server_holds_all_invariants(place: Place) -> None:
     check_invariants(place, before, ran=ran, code=(0, 1))
 
 
-@pytest.mark.parametrize("is_embedded", [True, False])
+# The quick form of False: T3 of test_tuner_killed.py.
+@pytest.mark.parametrize("is_embedded", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_killed_tuner_holds_them_after_recover(make_place: MakePlace, is_embedded: bool) -> None:
     place = make_place("18", is_embedded)
     before = take_picture(place.server)

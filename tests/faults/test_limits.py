@@ -6,7 +6,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import time
 import tracemalloc
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.commands import start_script
 from tests.faults.invariants import check_invariants, check_resumable, take_picture
 from tests.faults.place import Place
 from tests.needs import IS_FULL, require
@@ -90,15 +90,10 @@ def test_T10_state_file_cannot_grow(place_18: Place) -> None:
         " study='s', purpose='tune')\n"
         "except TargetError as error: print(error.message)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(place.state)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=place.environment,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "cannot write the journal" in done.stdout
+    process = start_script(code, place.state, env=place.environment)
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "cannot write the journal" in told
     assert place.run("recover").code == 0
     check_invariants(place, before)
 

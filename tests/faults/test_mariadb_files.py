@@ -224,6 +224,7 @@ def test_S1_mariadb_values_of_a_config_pass_the_gate_or_nothing_happens(maria: M
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # tests/service/test_mariadb.py looks for it after a study by connection
 def test_S2_mariadb_a_password_appears_nowhere(own_maria: MariaPlace) -> None:
     before = take_picture(own_maria.server)
     for arguments in COMMANDS if IS_FULL else COMMANDS[:2]:

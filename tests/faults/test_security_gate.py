@@ -241,14 +241,14 @@ def test_S1_metacharacters_through_the_driver(make_place: MakePlace) -> None:
 def test_S5_run_as_root(place_18: Place) -> None:
     """As root the server and its programs run as a user of their own; as anybody else nothing needs root."""
     before = take_picture(place_18.server)
-    child = place_18.start("tune", "study.toml")
+    child = place_18.start("bench", "study.toml", "--runs", "1", "--set", "work_mem=8MB")
     place_18.wait_step(child, "apply")
     pid = place_18.server.pid
     assert pid is not None
     assert f"\nUid:\t{place_18.server.account.uid}\t" in Path(f"/proc/{pid}/status").read_text()
     assert place_18.server.account.uid != 0
     ran = place_18.end(child)
-    check_invariants(place_18, before, ran=ran, code=(0, 1))
+    check_invariants(place_18, before, ran=ran, code=0)
     said = subprocess.run(
         [sys.executable, "-c", "import trimtab.systems.account as a; print(a.server_account().uid)"],
         capture_output=True, text=True, check=True,

@@ -29,6 +29,7 @@ def test_D9_a_restart_by_somebody_else_makes_the_trial_invalid(own_place: Place)
     check_invariants(own_place, before, recovers=False)
 
 
+@pytest.mark.full  # test_server_killed.py: two kills end the trial in the same way
 def test_D9_a_server_that_is_restarted_in_every_trial_teaches_nothing(own_place_18: Place) -> None:
     place = own_place_18
     before = take_picture(place.server)
@@ -109,7 +110,7 @@ def reload(place: Place) -> None:
     place.server.query("SELECT pg_reload_conf()")
 
 
-@pytest.mark.parametrize("when", ["check", "load", "restore"])
+@pytest.mark.parametrize("when", [pytest.param("check", marks=pytest.mark.full), "load", "restore"])
 def test_D9_a_changed_file_stops_with_its_name_and_keeps_the_change(own_place_18: Place, when: str) -> None:
     """Before an apply, during a measurement, before the restore; the change stays, and ours is taken back."""
     place = own_place_18

@@ -24,6 +24,7 @@ from trimtab.trial.lines import encode_line, read_lines
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.full  # test_connection_lock.py: both tuners of another host, and the lock freed by death
 def test_T7_second_tuner_is_refused_and_the_lock_freed_by_death(own_place_18: Place) -> None:
     place = own_place_18
     elsewhere = {"TRIMTAB_STATE": str(place.folder / "tmp" / "other-host")}  # no file in common, as from another host

@@ -142,9 +142,10 @@ WAYS: tuple[Callable[[Place], Way], ...] = (
 )  # fmt: skip
 ONLY_LONG = (
     url_password_with_files, pgpass_in_a_relative_folder, home_pgpass, unix_socket, service_file_with_a_password,
-    passfile_in_the_url,
+    passfile_in_the_url, paths_from_home, password_in_the_environment,
 )  # fmt: skip
-"""What each of these has, a file of passwords by its place or a server with its files, is in another way too."""
+"""What each of these has, a file of passwords by its place or a server with its files, is in another way too; the password of T3
+in test_tuner_killed.py is in the environment, and how paths of a home are read is in tests/systems/test_paths.py."""
 
 
 def prepare(place: Place, make: Callable[[Place], Way]) -> Way:

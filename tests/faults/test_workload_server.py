@@ -127,9 +127,8 @@ def test_a_slow_config_is_stopped_early_and_restored(place_18: Place) -> None:
 def test_kill_switch_restores_and_stops(own_place_18: Place) -> None:
     place = own_place_18
     before = take_picture(place.server)
-    place.write(budget="3 trials")
     child = place.start("tune", "study.toml")
-    place.wait_step(child, "apply", trial=3)
+    place.wait_step(child, "apply", trial=3)  # and not the last: the switch is seen before the next one
     (place.state / "stop").touch()
     ran = place.end(child, timeout_s=30)
     assert ran.code == 130

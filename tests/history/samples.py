@@ -70,12 +70,3 @@ def make_trial(number: int, **changes: Any) -> Trial:
         "searcher": "gp",
     }
     return Trial(number=number, **{**values, **changes})
-
-
-def write_trials(url: str, study_id: int, first: int, step: int, n: int) -> None:
-    """What a writer does in a process of its own."""
-    from trimtab.history import History
-
-    with History.open(url) as history:
-        for i in range(n):
-            history.add_trial(study_id, make_trial(first + i * step))

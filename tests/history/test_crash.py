@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
+from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from trimtab.errors import HistoryError
 from trimtab.history import History
@@ -45,21 +44,10 @@ with History.open(sys.argv[1]) as history:
 """
 
 
-def start(script: str, *arguments: object) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    return subprocess.Popen(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 def test_what_was_committed_survives_kill_9(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())
-    with start(WRITER, url, study.id, 0, 1, 100_000) as writer:
+    with start_script(WRITER, url, study.id, 0, 1, 100_000) as writer:
         assert writer.stdout is not None
         told = [writer.stdout.readline().strip() for _ in range(25)]
         writer.send_signal(signal.SIGKILL)
@@ -78,7 +66,7 @@ def test_what_was_committed_survives_kill_9(url: str) -> None:
 def test_two_processes_write_at_once(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())
-    with start(WRITER, url, study.id, 0, 2, 50) as even, start(WRITER, url, study.id, 1, 2, 50) as odd:
+    with start_script(WRITER, url, study.id, 0, 2, 50) as even, start_script(WRITER, url, study.id, 1, 2, 50) as odd:
         even.communicate(timeout=120)
         odd.communicate(timeout=120)
     assert (even.returncode, odd.returncode) == (0, 0)
@@ -89,7 +77,7 @@ def test_two_processes_write_at_once(url: str) -> None:
 @pytest.mark.slow
 def test_several_processes_make_one_history(url: str) -> None:
     names = [f"study{i}" for i in range(3)]
-    openers = [start(OPENER, url, name) for name in names]
+    openers = [start_script(OPENER, url, name) for name in names]
     for opener in openers:
         assert opener.stdin is not None
         opener.stdin.write("go\n")
@@ -255,7 +243,7 @@ except HistoryError as error:
 def test_a_directory_without_permission_is_named() -> None:
     with tempfile.TemporaryDirectory(prefix="tthist") as directory:
         os.chmod(directory, 0o555)
-        with start(UNPRIVILEGED, f"{directory}/h.db") as reader:
+        with start_script(UNPRIVILEGED, f"{directory}/h.db") as reader:
             told, _ = reader.communicate(timeout=120)
     assert "h.db' cannot be used: unable to open database file\nhint: give a path that you may write to" in told
 

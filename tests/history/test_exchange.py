@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
-from tests.history.test_crash import start
 from trimtab.errors import HistoryError
 from trimtab.history import (
     Event,
@@ -145,7 +145,7 @@ def test_a_killed_import_leaves_nothing(url: str, tmp_path: Path) -> None:
     )
     with History.open(url) as history:
         history.create_study(**study_values(name="own"))
-    with start(IMPORTER, url, place) as importer:
+    with start_script(IMPORTER, url, place) as importer:
         assert importer.stdout is not None
         assert importer.stdout.readline() == "half way\n"
         importer.send_signal(signal.SIGKILL)

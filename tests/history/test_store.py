@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-import subprocess
-import sys
 import time
 from contextlib import closing
 from dataclasses import fields, replace
@@ -17,6 +15,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from tests.commands import start_script
 from tests.history.samples import CONTEXT, MACHINE, make_trial, study_values
 from trimtab.errors import HistoryError
 from trimtab.history import Event, History, StudyCopy, StudyRecord, read_verdict, verdict_to_json
@@ -209,9 +208,7 @@ def test_a_process_that_was_killed_holds_nothing(url: str, history: History, stu
         "import os, sys\nfrom trimtab.history import History\n"
         f"assert History.open(sys.argv[1]).hold({study.id})\nprint('held', flush=True)\nsys.stdin.read()"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", code, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    with start_script(code, url) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         assert not history.hold(study.id)

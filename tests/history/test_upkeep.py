@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.history.samples import make_trial, study_values, write_trials
-from tests.history.test_crash import filled
+from tests.commands import start_script
+from tests.history.samples import make_trial, study_values
+from tests.history.test_crash import WRITER, filled
 from tests.needs import IS_FULL
 from trimtab.errors import HistoryError
 from trimtab.history import History, back_up, check, compact, digest, merge
@@ -183,16 +183,11 @@ def test_eight_writers_lose_nothing(database: str) -> None:
     with History.open(database) as history:
         common = history.create_study(**study_values(name="common"))
         own = [history.create_study(**study_values(name=f"own{i}")) for i in range(4)]
-    # One server of processes imports the libraries once for all of them.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.history.samples", "trimtab.history"])
     jobs = [(common.id, i, 4) for i in range(4)] + [(study.id, 0, 1) for study in own]
-    writers = [context.Process(target=write_trials, args=(database, *job, n)) for job in jobs]
+    writers = [start_script(WRITER, database, *job, n) for job in jobs]
     for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(timeout=120)
-    assert [writer.exitcode for writer in writers] == [0] * 8
+        writer.communicate(timeout=120)
+    assert [writer.returncode for writer in writers] == [0] * 8
     with History.open(database) as history:
         assert [trial.number for trial in history.trials(common.id)] == list(range(4 * n))
         for study in own:

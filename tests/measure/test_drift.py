@@ -147,16 +147,43 @@ def test_the_noise_is_of_the_right_size_with_drift_and_without(n: int, sd: float
     rng = np.random.default_rng(6)
     found, stated = zip(*[drifting_noise(n, sd, drift, rng) for _ in range(80)], strict=True)
     assert 1 / 1.5 < np.median(found) / sd < 1.5
-    assert np.all(np.array(found) >= 0.9999 * np.array(stated))
+    least = math.sqrt(4 / (4 + n - 2))  # of what the runs state, if their values lay on a line by chance
+    assert np.all(np.array(found) >= 0.9999 * least * np.array(stated))
 
 
 def test_repeats_on_a_line_are_not_free_of_noise() -> None:
-    """Three first runs, each faster than the one before: that the runs state an error of 2 % is still true."""
+    """Three first runs, each faster than the one before: that the runs state an error of 2 % counts four times as much."""
     track = BaselineTrack()
     for time, value in enumerate([100.0, 110.0, 121.0]):
         track.add(time, value, 0.02 * value)
-    assert track.summary().noise_sd == pytest.approx(0.02)
+    assert track.summary().noise_sd == pytest.approx(0.02 * math.sqrt(4 / 5))
     assert track.summary().noise_df == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("n", "most"), [(3, 0.21), (6, 0.16), (12, 0.13), (40, 0.09)])
+def test_uneven_runs_that_repeat_each_other_are_not_called_noisy(n: int, most: float) -> None:
+    """Each run starts slowly and states an error of 20 %, but the runs scatter by 6 %: the more of them, the more that counts."""
+    rng = np.random.default_rng(9)
+    found, shares, errors = [], [], []
+    for _ in range(60):
+        track = BaselineTrack()
+        for time in range(n):
+            value = 100 * math.exp(rng.normal(0, 0.06))
+            track.add(60 * time, value, 0.2 * math.sqrt(rng.chisquare(2) / 2) * value)
+        found.append(track.summary().noise_sd)
+        shares.append(track.summary().stated_share)
+        errors.append(track.at(60 * n)[1] / 100)
+    assert 0.055 < np.median(found) < most
+    assert 0 < np.min(shares) <= np.median(shares) < 1
+    assert np.median(errors) < 1.5 * most / math.sqrt(n)
+
+
+def test_two_runs_that_are_alike_take_nothing_from_their_own_errors() -> None:
+    track = BaselineTrack()
+    for time in range(2):
+        track.add(time, 100.0, 20.0)
+    assert track.summary().noise_sd == pytest.approx(0.2)
+    assert track.summary().stated_share == 1.0
 
 
 @pytest.mark.parametrize(("n", "df"), [(1, 0.0), (2, 1.0), (3, 1.0), (12, 10.0)])

@@ -24,10 +24,15 @@ def _n_trials(made_by: type[SearcherBase]) -> int:
     return _OF_A_MODEL if issubclass(made_by, BayesianSearcher | ProjectionSearcher) else SearcherSuite.n_trials
 
 
+def _options(made_by: type[SearcherBase]) -> dict[str, int]:
+    """In the quick form few candidates are scored for an ask: how good it is, is not asked here."""
+    return {"candidates": 100} if "candidates" in made_by.OPTIONS and not IS_FULL else {}
+
+
 # One class for each, made here so that a searcher is covered by being registered.
 for _class in runnable().values():
     _title, _own = f"Test{_class.__name__}", {"searcher_class": _class, "n_trials": _n_trials(_class)}
-    globals()[_title] = type(_title, (SearcherSuite,), {**_own, "__module__": __name__})
+    globals()[_title] = type(_title, (SearcherSuite,), {**_own, "options": _options(_class), "__module__": __name__})
 
 
 class TestNelderMeadFromRandomSimplex(SearcherSuite):

@@ -41,7 +41,8 @@ def driven(searcher: ContextualGaussianProcessSearcher, context: Context, n: int
 
 
 def fresh(seed: int, **options: object) -> ContextualGaussianProcessSearcher:
-    space = grid(5)
+    """In the quick form it scores few candidates, which are enough for five knobs."""
+    space, options = grid(5), options if IS_FULL else {"candidates": 200, **options}
     return ContextualGaussianProcessSearcher(
         SearchProblem(space=space, baseline=space.default(), context=READS, seed=seed, options=options)
     )

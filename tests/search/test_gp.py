@@ -12,7 +12,7 @@ from trimtab.records import Status
 from trimtab.search import create
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.optimise import crossed, few_changes
+from trimtab.search.optimise import _distinct, crossed, few_changes
 from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
@@ -203,3 +203,14 @@ def test_nothing_is_repeated_when_repeats_is_one() -> None:
         config = searcher.ask()[0]
         assert config not in searcher.ledger
         searcher.tell(trial(config, number, bowl(config) + rng.normal(0.0, 0.1), loss_se=0.1))
+
+
+@pytest.mark.parametrize(("n", "d"), [(0, 3), (1, 3), (40, 1), (200, 6)])
+def test_candidates_that_decode_to_one_place_count_once(n: int, d: int) -> None:
+    """In the order of the places, and the first of each: what is asked must not depend on how they are found."""
+    places = np.random.default_rng(1).integers(3, size=(n, d)) / 2.0
+    places[::7] = -0.0
+    rows = _distinct(places)
+    expected, first = np.unique(places, axis=0, return_index=True)
+    assert rows.tolist() == first.tolist()
+    assert np.array_equal(places[rows], expected)

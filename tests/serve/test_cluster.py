@@ -27,7 +27,7 @@ from trimtab.client import Server
 pytestmark = [pytest.mark.service, pytest.mark.slow, pytest.mark.needs("postgresql-embedded")]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
-QUERY = "SELECT pg_sleep(0.002 + 0.02 / ln(setting::float)) FROM pg_settings WHERE name = 'work_mem'"
+QUERY = "SELECT pg_sleep(0.01 + 0.1 / ln(setting::float)) FROM pg_settings WHERE name = 'work_mem'"
 
 
 @contextmanager

@@ -35,7 +35,8 @@ def test_the_tutorial(tmp_path: Path) -> None:
         bin_dir = Path(sys.executable).parent
         env = {**serving.env, "PATH": f"{bin_dir}:{serving.env['PATH']}"}
         local = {**env, "TRIMTAB_STATE": str(tmp_path / "local")}
-        made = subprocess.run(["sh", "-c", block("exec")], cwd=tmp_path, env=local, capture_output=True, text=True)
+        exec_block = block("exec").replace("seq 1 200000", "seq 1 20000")  # what gzip takes is not what this is about
+        made = subprocess.run(["sh", "-c", exec_block], cwd=tmp_path, env=local, capture_output=True, text=True)
         assert re.search(r"gzip --keep --force -\d data.txt", made.stdout), made.stdout + made.stderr
         assert "report squeeze" in made.stderr
         script = tmp_path / "program.py"

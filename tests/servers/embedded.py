@@ -14,7 +14,7 @@ from trimtab import plugins
 from trimtab.systems import Target
 from trimtab.systems.account import server_account
 
-__all__ = ["opened_in", "provide", "short_template"]
+__all__ = ["provide"]
 
 
 @contextmanager
@@ -46,9 +46,9 @@ def _new(program: str) -> Path:
     return short_template("n", program, make)
 
 
-def provide(cache: Path, program: str, *, name: str = "db", source: Path | None = None) -> None:
-    """Gives a cache the data of the target `name`, unless it has it: of the cache `source`, else that of a new server."""
-    for home in (source or _new(program)).glob("*/*-db"):
+def provide(cache: Path, program: str, *, name: str = "db") -> None:
+    """Gives a cache the data of the target `name`, unless it has it: that of a new server."""
+    for home in _new(program).glob("*/*-db"):
         goal = cache / home.parent.name / f"{home.name.removesuffix('-db')}-{name}"
         if not goal.exists():
             copy_folder(home, goal, server_account())

@@ -13,16 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from tests.commands import start_trimtab
 from tests.needs import require
 from tests.servers import made
-from tests.servers.embedded import opened_in, provide, short_template
+from tests.servers.embedded import provide
 from tests.servers.postgresql import DEBIAN, Server, started
+from tests.wayback.tuner import prove
 from trimtab.systems.account import Account
-from trimtab.workload.tpch import TpchWorkload
 
 STUDY = """
 [study]
@@ -81,13 +82,13 @@ class Place:
         self.provide(target)
 
     def provide(self, target: str) -> None:
-        """Gives the embedded server that `target` names its data, TPC-H among it: a copy of what Trimtab itself makes.
+        """Gives the embedded server that `target` names its data: a copy of what Trimtab itself makes.
 
         A place that `is_new` has an empty cache, as a user has before the first study.
         """
         kind = re.search(r'embedded = "(.*)"', target)
         if kind is not None and not self.is_new:
-            provide(self.cache, kind[1], source=with_tpch(kind[1]) if kind[1].isdigit() else None)
+            provide(self.cache, kind[1])
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
@@ -102,22 +103,15 @@ class Place:
         data: dict[str, Any] = json.loads(self.run(*arguments, "--json").out)
         return data
 
+    def win(self, name: str, **config: object) -> None:
+        """Puts the study, as if it were proven with that config, into the history."""
+        with mock.patch.dict(os.environ, self.environment):
+            prove(self.folder / "study.toml", self.folder / ".trimtab", {name: config})
+
     def auto_conf(self) -> bytes:
         """Of the embedded server."""
         (path,) = self.cache.glob("postgresql/*/data/postgresql.auto.conf")
         return path.read_bytes()
-
-
-def with_tpch(version: str) -> Path:
-    """The cache of Trimtab after a study's first steps on an embedded PostgreSQL."""
-
-    def make(cache: Path) -> None:
-        provide(cache, version)
-        with opened_in(cache, version) as target:
-            tpch = TpchWorkload.from_settings({"mix": "Q6", "scale": 0.01})
-            tpch.prepare(target.endpoint(), lambda line: None)
-
-    return short_template("c", version, make)
 
 
 def servers_under(folder: Path) -> list[int]:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 STUDY = """
 [study]
 name = "worth"
-budget = "5 trials"
+budget = "2 trials"
 
 [target.db]
 kind = "postgresql"
@@ -40,6 +40,7 @@ warmup_cap = "200ms"
 
 [proof]
 min_pairs = 3
+max_pairs = 4
 max_noise = 0.5
 advice = false
 """

@@ -7,15 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from tests.service.conftest import TPCH, Debian, Place, servers_under
-from trimtab.records import KnobChange
-from trimtab.space import Config
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -89,6 +86,7 @@ def test_ctrl_c_ends_cleanly_with_what_is_known(place: Place) -> None:
     assert place.run("recover").out == "nothing to recover\n"
 
 
+@pytest.mark.full  # T7 of tests/faults/test_connection_lock.py, on an embedded server too
 def test_second_tuner_on_the_same_server_is_refused_and_the_holder_named(place: Place) -> None:
     place.write(EMBEDDED)
     first = place.start("tune", "study.toml")
@@ -124,23 +122,9 @@ def _running(debian: Debian, name: str) -> str:
 
 def test_apply_and_rollback_on_debians_postgresql(place: Place, debian: Debian) -> None:
     # Nothing about the gain is asserted: the winner is put into the history by hand, the server is the real one.
-    from trimtab.history import History
-
-    place.write(debian.target, budget="1 trials")
-    place.run("tune", "study.toml")
+    place.write(debian.target)
     found = debian.auto_conf()
-    with History.open(place.folder / ".trimtab" / "history.db") as history:
-        record = history.find_study("e2e")
-        assert record is not None
-        row = KnobChange(old_text="3MB", new_text="16MB", restart="reload")
-        sizes = KnobChange(old_text="128MB", new_text="64MB", restart="restart")
-        verdict = replace(
-            record.verdict,
-            result="better",
-            config=Config({"work_mem": 16384, "shared_buffers": 8192}),
-            knobs={"work_mem": row, "shared_buffers": sizes},
-        )
-        history.update_study(record.id, status="proven", verdict=verdict)
+    place.win("e2e", work_mem=16384, shared_buffers=8192)
     applied = place.run("apply", "e2e", "--yes")
     assert applied.code == 0, applied.err
     assert (_running(debian, "work_mem"), _running(debian, "shared_buffers")) == ("16MB", "64MB")

@@ -50,7 +50,7 @@ JUDGED = (0, 1)
 """A better config was proven, or none was found: what it is depends on the machine."""
 
 EMBEDDED = 'embedded = "18"\nknobs = ["work_mem", "random_page_cost"]'
-YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 5000\nload = { users = 1 }'
+YCSB_A = 'kind = "ycsb"\nworkload = "A"\nrecords = 1000\nload = { users = 1 }'
 SCRIPT = 'kind = "pgbench"\nscripts = ["transfer.sql@9", "history.sql"]\nload = { users = 1 }'
 
 
@@ -81,7 +81,7 @@ def _check_ycsb_a(ran: Ran) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(ran.out)
     assert data["study"]["status"] in ("proven", "no_improvement")
     assert "the same data: a fresh copy, " in ran.err
-    assert "trimtab_ycsb_5000 copied to trimtab_ycsb_5000_run" in ran.err
+    assert "trimtab_ycsb_1000 copied to trimtab_ycsb_1000_run" in ran.err
     roles = [trial["role"] for trial in data["trials"]]
     assert roles[:3] == ["baseline"] * 3
     assert sum(role in ("play", "advice", "search") for role in roles) >= 3
@@ -124,6 +124,8 @@ def test_ycsb_c_that_needs_more_than_one_generator_thread_is_tuned(
     assert servers_under(place.folder) == []
 
 
+# In the quick form tests/workload/test_pgbench_run.py runs scripts, and test_end_to_end.py tunes Debian's server.
+@pytest.mark.full
 def test_a_pgbench_script_is_tuned_on_debians_postgresql(place: Place, debian: Debian) -> None:
     write(place, debian.target, SCRIPT)
     found = debian.auto_conf()
@@ -159,14 +161,14 @@ def test_a_killed_study_resumes_although_its_copy_lies_around(place: Place, debi
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
     with psycopg.connect(f"{debian.dsn} dbname=postgres") as connection:
-        left = connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'trimtab_ycsb_5000_run'")
+        left = connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'trimtab_ycsb_1000_run'")
         assert left.fetchone() == (1,), "the kill came after the copy was dropped"
     stored = len(place.json("report", "e2e")["trials"])
     data = _check_ycsb_a(place.run("tune", "study.toml", "--json"))
     assert [trial["number"] for trial in data["trials"]] == list(range(len(data["trials"])))
     assert len(data["trials"]) > stored >= 3
     assert debian.auto_conf() == found
-    assert databases(debian) == {"trimtab_ycsb_5000"}
+    assert databases(debian) == {"trimtab_ycsb_1000"}
 
 
 def _bench(place: Place, workload: str, *options: str) -> Ran:
@@ -183,7 +185,7 @@ def _bench(place: Place, workload: str, *options: str) -> Ran:
 
 
 def test_bench_of_an_open_loop_shows_how_late_it_was(place: Place) -> None:
-    workload = 'kind = "ycsb"\nworkload = "B"\nrecords = 5000\nload = { users = 4, rate = 200 }'
+    workload = 'kind = "ycsb"\nworkload = "B"\nrecords = 1000\nload = { users = 4, rate = 200 }'
     ran = _bench(place, workload)
     (own,) = (line for line in ran.out.splitlines() if line.strip().startswith("generator: "))
     assert "late by " in own

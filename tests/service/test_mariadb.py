@@ -6,7 +6,6 @@ import json
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,6 @@ import pytest
 from tests.needs import require
 from tests.servers.mariadb import MariaDb, private_mariadb
 from tests.service.conftest import Place
-from trimtab.records import KnobChange
-from trimtab.space import Config
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -175,17 +172,8 @@ def test_a_wrong_password_is_told(place: Place, somebody_elses: MariaDb) -> None
 
 def test_apply_stays_and_rollback_takes_it_back(place: Place) -> None:
     """On a history that holds a proven winner: proving one would take a real gain."""
-    write(place, budget="1 trials")
-    assert place.run("tune", "study.toml").code in (0, 1)
-    from trimtab.history import History
-
-    with History.open(place.folder / ".trimtab" / "history.db") as history:
-        record = history.find_study("maria")
-        assert record is not None
-        winner = {"thread_stack": 262144, "innodb_flush_neighbors": 0}
-        shown = {name: KnobChange(new_text=str(value), restart="restart") for name, value in winner.items()}
-        verdict = replace(record.verdict, config=Config(winner), knobs=shown, result="better")
-        history.update_study(record.id, status="proven", verdict=verdict)
+    write(place)
+    place.win("maria", thread_stack=262144, innodb_flush_neighbors=0)
     applied = place.run("apply", "maria", "--yes")
     assert applied.code == 0, applied.err
     text = include_file(place).read_text()

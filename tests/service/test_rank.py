@@ -55,7 +55,7 @@ def test_a_killed_design_is_recovered_and_goes_on_and_is_ranked_without_a_server
     place.provide(STUDY)
     assert place.run("doctor", "study.toml").code == 0
     found = place.auto_conf()
-    arguments = ("rank", "study.toml", "--design", "lhs", "--runs", "10", "--ranker", "lasso")
+    arguments = ("rank", "study.toml", "--design", "lhs", "--runs", "8", "--ranker", "lasso")
     process = place.start(*arguments)
     assert process.stderr is not None
     until = time.monotonic() + 120
@@ -69,7 +69,7 @@ def test_a_killed_design_is_recovered_and_goes_on_and_is_ranked_without_a_server
     assert servers_under(place.folder) == []
     trials = place.json("report", "ranked.rank-lhs")["trials"]
     assert [trial["number"] for trial in trials] == list(range(len(trials)))
-    assert sum(trial["role"] == "design" for trial in trials) == 10
+    assert sum(trial["role"] == "design" for trial in trials) == 8
     assert all(trial["status"] == "ok" for trial in trials)
     # From here on the history is enough.
     shown = place.run("rank", "ranked", "--ranker", "lasso", "--top", "2")

@@ -19,6 +19,7 @@ import pytest
 from tests.commands import start_trimtab
 from tests.needs import IS_FULL
 from tests.servers import free_port, made
+from tests.servers.embedded import provide
 from tests.wayback.tuner import prove
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -92,6 +93,7 @@ def place() -> Iterator[Place]:
         text = text.replace('script = "tpcb-like"\nscale = 1', 'scripts = ["sleep.sql"]\ndatabase = "postgres"')
         (folder / "sleep.sql").write_text("SELECT pg_sleep(0.02);\n")
         (folder / "stack.toml").write_text(text + SHORT)
+        provide(folder / "cache", "18")
         own = {"TRIMTAB_CACHE": str(folder / "cache"), "TRIMTAB_STATE": str(folder / "state"), "NO_COLOR": "1"}
         yield Place(folder, {**os.environ, **own})
 

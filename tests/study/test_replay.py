@@ -144,15 +144,15 @@ def replay(record: StudyRecord, trials: list[Trial]) -> Replay:
 
 
 def test_the_better_searcher_is_found_to_be_better(replay: Replay) -> None:
-    found = bench_search(replay, searchers=("lhs", "gp"), n_trials=25, n_repeats=8)
+    found = bench_search(replay, searchers=("lhs", "gp"), n_trials=12, n_repeats=8)
     assert found.best == "gp"
     assert found.p_values["lhs"] < 0.05  # a difference that is no chance
-    assert set(found.scores[0].share) == {10, 25}
-    assert found.scores[0].share[25][1] > found.scores[1].share[25][1]
+    assert set(found.scores[0].share) == {10, 12}
+    assert found.scores[0].share[12][1] > found.scores[1].share[12][1]
 
 
 def test_the_same_benchmark_gives_the_same_scores(replay: Replay) -> None:
-    once, again = (bench_search(replay, searchers=("lhs", "forest"), n_trials=15, n_repeats=2) for _ in range(2))
+    once, again = (bench_search(replay, searchers=("lhs", "forest"), n_trials=10, n_repeats=2) for _ in range(2))
     assert [score.final for score in once.scores] == [score.final for score in again.scores]
 
 

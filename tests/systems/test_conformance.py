@@ -148,7 +148,9 @@ def _mariadb(reach: str, templates: Templates, product: str = "mariadb") -> Iter
         )
 
 
+# The quick form: by files, below; tests/faults starts, kills and puts back embedded servers.
 @pytest.mark.service
+@_LONG
 class TestPostgres(TargetSuite):
     @pytest.fixture(scope="class")
     @classmethod

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.needs import require
+from tests.servers.embedded import provide
 from trimtab.errors import ForeignChangeError
 from trimtab.space import Config
 from trimtab.systems.mysql import MysqlTarget
@@ -94,6 +95,7 @@ def test_one_set_after_the_change_outlives_its_undo(target: PostgresTarget) -> N
 def opened_mariadb(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
     require("mariadb")
     table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
+    provide(cache, "mariadb", name="foreign")
     target = MysqlTarget.from_settings("foreign", table, state_dir=state_dir)
     target.open()
     yield target

@@ -53,7 +53,10 @@ def ours(target: Any) -> Path:
     return Path(target._reach.folder) / "conf.d" / "trimtab.conf"
 
 
+@pytest.mark.full
 class TestPrivate(TargetSuite):
+    """In the quick form the suite runs on another program with files of its own: TestEngine of test_wiredtiger.py."""
+
     @pytest.fixture(scope="class")
     @classmethod
     def subject(cls, state_dir: Path) -> Iterator[Subject]:

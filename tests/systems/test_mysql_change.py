@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.needs import require
+from tests.servers.embedded import provide
 from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.records import Context
 from trimtab.space import Config
@@ -26,6 +27,7 @@ pytestmark = [pytest.mark.service]
 def target(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
     require("mariadb")
     table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
+    provide(cache, "mariadb", name="change")
     target = MysqlTarget.from_settings("change", table, state_dir=state_dir)
     target.open()
     yield target
@@ -40,6 +42,7 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[MysqlTarget]:
         Path(folder).chmod(0o755)
         monkeypatch.setenv("TRIMTAB_CACHE", f"{folder}/cache")
         table = {"kind": "mariadb", "embedded": "mariadb", "memory": "1GiB", "knobs": "all"}
+        provide(Path(folder) / "cache", "mariadb", name="log")
         target = MysqlTarget.from_settings("log", table, state_dir=Path(folder) / "state")
         target.open()
         try:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.needs import require
+from tests.servers.embedded import provide
 from tests.systems.test_mysql_catalogue import BOUNDS, mysql_states
 from trimtab.errors import ApplyError
 from trimtab.records import Context
@@ -201,7 +202,9 @@ def _with_file(target: MysqlTarget, theirs: Mapping[str, int]) -> Iterator[None]
 
 @pytest.fixture(scope="module")
 def mysql(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
-    target = MysqlTarget.from_settings("pool", _table(str(require_server(MYSQL_8_0))), state_dir=state_dir)
+    program = str(require_server(MYSQL_8_0))
+    provide(cache, program, name="pool")
+    target = MysqlTarget.from_settings("pool", _table(program), state_dir=state_dir)
     target.open()
     yield target
     target.close()
@@ -218,6 +221,7 @@ def mariadb(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
     """Whose buffer pool grows to its size at the start, as in versions where that is the default limit: here the start has raised
     what the file says, which is no change that waits for a restart."""
     require("mariadb")
+    provide(cache, "mariadb", name="limited")
     target = MysqlTarget.from_settings("limited", _table("mariadb"), state_dir=state_dir)
     target.open()
     with pytest.MonkeyPatch.context() as patch, _with_file(target, {POOL_MAX: 64 * MIB}):
@@ -240,6 +244,7 @@ def test_a_server_takes_the_advice_for_parts_and_page_cleaners(mysql: MysqlTarge
 
 
 @pytest.mark.service
+@pytest.mark.full  # what a server was seen to make of sizes: test_the_memory_of_a_buffer_pool_is_what_the_server_makes_of_it
 def test_the_budget_counts_what_a_server_makes_of_a_buffer_pool_in_parts(mysql: MysqlTarget) -> None:
     found, model = mysql.snapshot(), mysql.memory(Context("suite", clients=1))
     config = Config({POOL: 1100 * MIB // (8 * MIB) * (8 * MIB), "innodb_buffer_pool_instances": 4})

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.needs import require
+from tests.servers.embedded import provide
 from tests.systems.legal_plays import UNFIT, Left, Size, left_out
 from trimtab import plugins
 from trimtab.space import SafetyClass
@@ -98,11 +99,12 @@ def test_plays_of_postgresql_are_legal(opened: PostgresTarget) -> None:
 
 
 @pytest.fixture(scope="module", params=["mariadb", pytest.param("mysql", marks=pytest.mark.full)])
-def mysql(request: pytest.FixtureRequest, state_dir: Path) -> Iterator[MysqlTarget]:
+def mysql(request: pytest.FixtureRequest, cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
     if request.param == "mariadb":
         require("mariadb")
     program = "mariadb" if request.param == "mariadb" else str(require_server(MYSQL_8_0))
     table = {"kind": request.param, "embedded": program, "memory": "1GiB", "knobs": "all"}
+    provide(cache, program, name="plays")
     target = MysqlTarget.from_settings("plays", table, state_dir=state_dir)
     target.open()
     yield target

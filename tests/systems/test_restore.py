@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.commands import start_script
+from tests.servers.embedded import provide
 from trimtab.errors import RestoreError
 from trimtab.host import LocalHost
 from trimtab.space import Config
@@ -228,8 +228,8 @@ while True:
 def test_a_tuner_killed_at_any_moment_leaves_nothing_that_recover_cannot_undo(
     version: str, delay_s: float | None, state_dir: Path, cache: Path
 ) -> None:
-    argv = [sys.executable, "-c", _TUNER, version, str(state_dir)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+    provide(cache, version, name="killed")
+    with start_script(_TUNER, version, state_dir) as process:
         assert process.stdout is not None
         found = Snapshot(**json.loads(process.stdout.readline()))
         own = Own(**json.loads(process.stdout.readline()))

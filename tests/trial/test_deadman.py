@@ -182,7 +182,7 @@ def test_a_change_that_it_undid_is_made_again(entry: Entry, monkeypatch: pytest.
     assert deadman.has_fired()
     assert not deadman.has_fired()
     fake_words(deadman, monkeypatch, [b"", *[b"R", b"D", b"", b""] * 3])
-    with pytest.raises(TargetError, match="was suspended several times for more than 30 s") as caught:
+    with pytest.raises(TargetError, match="was suspended several times for more than 30s") as caught:
         deadman.guard(lambda: None)
     assert "TRIMTAB_DEADMAN" in str(caught.value.hint)
     fake_words(deadman, monkeypatch, [b"R", b"F"])

@@ -65,7 +65,7 @@ def test_three_times_the_latency_ends_within_seconds() -> None:
     second, breach = found
     assert second <= 5
     assert (breach.status, breach.metric) == (Status.STOPPED_EARLY, "latency_p99")
-    assert breach.reason == f"stopped: p99=60.74 ms after {second} s, 3 times the baseline's (limit 2 times)"
+    assert breach.reason == f"stopped: p99=60.74 ms after {second}s, 3 times the baseline's (limit 2 times)"
     assert breach.excess == pytest.approx(math.log(3.037 / 2), abs=0.01)
 
 
@@ -95,7 +95,7 @@ def test_errors_end_a_trial_and_one_bad_second_does_not() -> None:
     found = broken_by(guards(), [frame(second, ok=900, failed=100) for second in range(20)])
     assert found is not None
     assert found[1].status is Status.FAILED_LOAD
-    assert found[1].reason == f"error_rate=10.0 % after {found[0]} s (limit 1.0 %)"
+    assert found[1].reason == f"error_rate=10.0 % after {found[0]}s (limit 1.0 %)"
     once = [frame(second, failed=300 if second == 2 else 0) for second in range(20)]
     assert broken_by(guards(), once) is None
 

@@ -140,7 +140,7 @@ def test_who_says_that_it_is_alive_is_waited_for(monkeypatch: pytest.MonkeyPatch
         if lives:
             assert link.wait("connected", 1.0)[0] == {"is": "connected"}
         else:
-            with pytest.raises(LoadError, match="is silent for 1 s"):
+            with pytest.raises(LoadError, match="is silent for 1s"):
                 link.wait("connected", 1.0)
     finally:
         speaking.join()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,6 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests.commands import start_script
 from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
@@ -132,10 +130,7 @@ prepare(endpoint, database=sys.argv[2], scale=0.01, schema="standard", report=la
 
 
 def test_a_killed_load_is_recognised_and_redone(fresh: Endpoint) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, str(fresh.port), DATABASE]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": "src"}
-    ) as process:
+    with start_script(INTERRUPTED, fresh.port, DATABASE) as process:
         assert process.stdout is not None
         seen = [line for line in iter(process.stdout.readline, "") if line.startswith("loaded") and not process.kill()]
     assert seen

@@ -73,7 +73,13 @@ def postgres(server: Endpoint) -> Iterator[Endpoint]:
     execute(server, "postgres", f"DROP DATABASE {SHOP} WITH (FORCE)")
 
 
-@pytest.fixture(scope="module", params=[private_mariadb, private_mysql], ids=["mariadb", "mysql"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(private_mariadb, id="mariadb"),
+        pytest.param(private_mysql, id="mysql", marks=pytest.mark.full),
+    ],
+)
 def mysql(request: pytest.FixtureRequest) -> Iterator[Endpoint]:
     """A MariaDB and a MySQL with the same."""
     with request.param() as mine:

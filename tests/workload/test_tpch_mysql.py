@@ -200,6 +200,7 @@ def load(endpoint: Endpoint, database: str, **settings: Any) -> bool:
     return made.was_cached
 
 
+@pytest.mark.full  # test_prepare.py: on PostgreSQL
 def test_a_load_that_failed_is_recognised_and_redone(
     endpoint: Endpoint, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

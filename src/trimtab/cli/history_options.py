@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from trimtab.errors import UsageError
+from trimtab.units import format_time
 
 if TYPE_CHECKING:
     from trimtab.history import History, StudyQuery, StudySummary
@@ -33,7 +34,8 @@ def query_options(function: F) -> F:
             click.option("--version", metavar="VERSION", help='Part of the server\'s version text: "18.", "MariaDB".'),
             click.option("--workload", metavar="WORKLOAD", help='Part of the workload\'s text: "tpch".'),
             click.option("--status", metavar="STATUS", help="A status: running, proven, ranked, benched, ... (see history.md)."),
-            click.option("--since", metavar="WHEN", help="Started on or after this day (2026-05-31) or time (2026-05-31T12:00)."),
+            click.option("--since", metavar="WHEN",
+                         help="Started on or after this day (2026-05-31) or time (2026-05-31T12:00) of UTC, or with a zone."),
             click.option("--until", metavar="WHEN", help="Started before this day or time."),
             click.option("--like-machine", metavar="MACHINE",
                          help='Measured on a machine like "here", or like one given as CORESxMEMORY: "8x32GiB".'),
@@ -70,7 +72,8 @@ def _moment(text: str | None, option: str) -> float | None:
     if text is None:
         return None
     try:
-        return datetime.datetime.fromisoformat(text).timestamp()
+        moment = datetime.datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
     except (ValueError, OverflowError, OSError) as error:
         raise UsageError(
             f"{option}={text!r} is not a date", hint="write it as 2026-05-31 or 2026-05-31T12:00"
@@ -108,8 +111,8 @@ def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> l
 
 
 def when(at: float) -> str:
-    """A moment for people; "unknown" where a format did not hold it."""
-    return datetime.datetime.fromtimestamp(at).strftime("%Y-%m-%d %H:%M") if at > 0 else "unknown"
+    """A moment for people, in UTC; "unknown" where a format did not hold it."""
+    return format_time(at) if at > 0 else "unknown"
 
 
 def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:

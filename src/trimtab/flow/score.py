@@ -204,11 +204,12 @@ class Scorer:
         return self.task.objective.value(trial.measurement).estimate if trial.measurement else math.nan
 
     def run_se(self, trial: Trial) -> float:
-        """Relative standard error of one run: the noise from run to run, or the run's own where that is more."""
+        """Relative standard error of one run: the noise from run to run, or the believed part of its own if that is more."""
         if trial.measurement is None:
             return self.noise_sd
         value = self.task.objective.value(trial.measurement)
-        return max(_se(value) / value.estimate, self.noise_sd)
+        share = self.track.summary().stated_share if len(self.track) else 1.0
+        return max(share * _se(value) / value.estimate, self.noise_sd)
 
     def take(self, trial: Trial) -> Trial:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""

@@ -215,7 +215,7 @@ class History:
         values = rows.trial_values(study_id, trial)
         try:
             with translated(self._shown), self._writer.begin() as connection:
-                connection.execute(trial_table.insert().values(values))
+                connection.execute(trial_table.insert(), values)
         except RefusedError as error:
             if not self._has_study(study_id):
                 raise _no_study(self._shown, study_id) from error

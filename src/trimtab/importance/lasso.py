@@ -90,7 +90,10 @@ def _path(columns: Array, y: Array, weights: Array) -> Array:
     with warnings.catch_warnings():
         # An unfinished fit of the last, smallest penalties changes no order of entry.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        alphas, found, _ = lasso_path(x, target, alphas=steps, max_iter=300, tol=1e-3)
+        # Its checks of what it is given, again at each penalty, take longer than the path.
+        alphas, found, _ = lasso_path(
+            np.asfortranarray(x), target, alphas=steps, max_iter=300, tol=1e-3, check_input=False
+        )
     is_in = found != 0.0
     end = _end(x, target, found, int(np.count_nonzero(weights)))
     entered = np.where(is_in.any(axis=1), alphas[np.argmax(is_in, axis=1)], 0.0)

@@ -25,7 +25,8 @@ error is 20 to 30 % too small, because q and r are taken as known.
 The noise that is reported does not come from that fit: with few repeats its likelihood is often largest at r = 0, where
 the walk explains all (Chung et al. 2013, Psychometrika 78, on variances estimated at their border). It is what the
 repeats scatter around a line, or around any smooth course when drift is believed (see `residual`), not more than what
-they scatter around their mean, and never less than the standard error that the runs themselves state.
+they scatter around their mean, and not less than the standard error that the runs themselves state. Where the repeats
+scatter by less than that, their own errors count the less, the more repeats say so (`share_of_stated`).
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ from numpy.typing import NDArray
 
 from trimtab.errors import LoadError
 from trimtab.measure.level import LocalLevel, log_likelihoods
-from trimtab.measure.residual import ResidualNoise, noise_around_course, noise_around_line, noise_around_mean
+from trimtab.measure.residual import (
+    ResidualNoise,
+    noise_around_course,
+    noise_around_line,
+    noise_around_mean,
+    share_of_stated,
+)
 
 __all__ = ["BaselineTrack", "Drift"]
 
@@ -69,10 +76,11 @@ class Drift:
         relative_range: largest over smallest value of the track at the repeats, minus 1; 0 when no drift is believed.
         observed_range: the same of the raw repeats, noise included.
         is_beyond_noise: whether the repeats differ by more than their noise explains.
-        noise_sd: relative standard deviation of one repeat without drift: at least the repeats' own standard error
-            (their median), and that alone for a single repeat.
+        noise_sd: relative standard deviation of one repeat without drift: at least the part of the repeats' own standard
+            error (their median) that is believed, and that alone for a single repeat.
         noise_df: degrees of freedom behind `noise_sd`; 0 for a single repeat.
         n: repeats.
+        stated_share: share of the standard error that a run states for itself which is believed, in (0, 1].
     """
 
     relative_range: float
@@ -81,6 +89,7 @@ class Drift:
     noise_sd: float
     noise_df: float
     n: int
+    stated_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,7 @@ class BaselineTrack:
         self._noise_sd = noise_sd
         self._rows: list[tuple[float, float, float]] = []
         self._arrays: tuple[Floats, Floats, Floats] | None = None
+        self._stated_share = 1.0
         self._choice: _Choice | None = None
         self._fits: _Fits | None = None
         self._summary: Drift | None = None
@@ -195,6 +205,7 @@ class BaselineTrack:
             noise_sd=float(np.fmax(noise.sd, np.median(self._known(s)))),
             noise_df=noise.df,
             n=len(y),
+            stated_share=self._stated_share,
         )
 
     @staticmethod
@@ -215,7 +226,10 @@ class BaselineTrack:
             raise LoadError("the baseline has not been measured", hint="measure the baseline before any candidate")
         if self._arrays is None:
             t, y, s = np.array(self._rows).T.copy()
-            self._arrays = t, y, s
+            is_telling = len(t) >= _MIN_REPEATS and t[-1] > t[0]
+            noise = self._noise(t, y, is_drift=False)
+            self._stated_share = share_of_stated(noise, float(np.median(s))) if is_telling else 1.0
+            self._arrays = t, y, s * self._stated_share
         return self._arrays
 
     def _is_noise_known(self) -> bool:

@@ -21,9 +21,12 @@ from numpy.typing import NDArray
 
 from trimtab.measure.quantile import chi2_median
 
-__all__ = ["ResidualNoise", "noise_around_course", "noise_around_line", "noise_around_mean"]
+__all__ = ["ResidualNoise", "noise_around_course", "noise_around_line", "noise_around_mean", "share_of_stated"]
 
 Floats = NDArray[np.float64]
+
+_STATED_DF = 4.0
+"""Degrees of freedom that the runs' own standard errors count for beside those of the scatter from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,20 @@ def noise_around_course(t: Floats, y: Floats) -> ResidualNoise:
     next_two = rows[:-2, 2] * rows[2:, 0]
     squares = (n - 2) + 2 * float(next_one @ next_one) + 2 * float(next_two @ next_two)
     return _noise(float(left @ left), n - 2, squares)
+
+
+def share_of_stated(noise: ResidualNoise, stated_se: float) -> float:
+    """What the scatter from run to run leaves of the standard error that the runs state for themselves, as a share of it.
+
+    A run cannot tell chance from what happens in the same second of every run, such as a slow start: its own standard error then
+    is too large, and the repeats scatter by less. Both variances are pooled, each with its degrees of freedom (the moderated
+    variance of Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3(1), article 3, equation 3.1). It is 1
+    where the repeats scatter by more than the runs state, or nothing is known of their scatter.
+    """
+    if not (noise.df > 0 and noise.sd < stated_se):
+        return 1.0
+    pooled = (noise.df * noise.sd**2 + _STATED_DF * stated_se**2) / (noise.df + _STATED_DF)
+    return math.sqrt(pooled) / stated_se
 
 
 def _of_projection(rest: Floats, df: int) -> ResidualNoise:

@@ -30,6 +30,7 @@ from trimtab.trial.command_line import command_at
 from trimtab.trial.entry import Entry
 from trimtab.trial.journal import Journal
 from trimtab.trial.undo import as_target_error, tell_later, undo
+from trimtab.units import format_duration
 
 __all__ = ["DeadMan", "silence_s", "undo_for_tuner"]
 
@@ -237,7 +238,7 @@ class DeadMan:
             if not self.settle():
                 return result
         raise TargetError(
-            f"Trimtab was suspended several times for more than {self._silence_s:g} s",
+            f"Trimtab was suspended several times for more than {format_duration(self._silence_s)}",
             hint="is the machine overloaded or suspended? TRIMTAB_DEADMAN sets another time",
         )
 

@@ -71,7 +71,7 @@ def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secre
             _tell(
                 status,
                 _DONE
-                if _undo(entry, handed, oom_score, is_tuner_gone=False, why=f"silent for {silence_s:g} s")
+                if _undo(entry, handed, oom_score, is_tuner_gone=False, why=f"silent for {silence_s:g}s")
                 else _FAILED,
             )
     if tuner.has_closed:

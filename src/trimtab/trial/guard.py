@@ -214,10 +214,8 @@ class Guardrails:
         n = frame.n_ok + frame.n_error
         if not n or not self._errors.take(frame.n_error / n):
             return None
-        rate, seconds = self._errors.mean, len(self._errors.values)
-        reason = (
-            f"error_rate={format_percent(rate, 1)} after {seconds} s (limit {format_percent(self._max_error_rate, 1)})"
-        )
+        rate, took = self._errors.mean, format_duration(len(self._errors.values))
+        reason = f"error_rate={format_percent(rate, 1)} after {took} (limit {format_percent(self._max_error_rate, 1)})"
         return Breach(Status.FAILED_LOAD, reason, "error_rate", rate)
 
     def _slow(self, frame: Frame, n_operations: float | None) -> Breach | None:
@@ -343,10 +341,8 @@ class Guardrails:
 
 
 def _slow(metric: str, figure: str, times: float, limit: float, bound: _Bound) -> Breach:
-    seconds = len(bound.values)
-    reason = (
-        f"stopped: {figure} after {seconds} s, {format_figure(times, 2)} times the baseline's (limit {limit:g} times)"
-    )
+    took = format_duration(len(bound.values))
+    reason = f"stopped: {figure} after {took}, {format_figure(times, 2)} times the baseline's (limit {limit:g} times)"
     return Breach(Status.STOPPED_EARLY, reason, metric, abs(math.log(times / limit)) if times > 0 else 1.0)
 
 

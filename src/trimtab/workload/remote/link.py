@@ -13,6 +13,7 @@ from typing import Any
 from trimtab import __version__
 from trimtab.errors import LoadError
 from trimtab.load import MAGIC, PROTOCOL, read_message, write_message
+from trimtab.units import format_duration
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.wire import open_wire
 
@@ -138,7 +139,7 @@ class Link:
             if message[0]["is"] == "alive":
                 deadline = time.monotonic() + timeout_s
         raise LoadError(
-            f"the load generator from={self.place} is silent for {timeout_s:g} s",
+            f"the load generator from={self.place} is silent for {format_duration(timeout_s)}",
             hint="the machine may be overloaded or suspended; run the trial again",
         )
 
