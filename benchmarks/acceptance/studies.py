@@ -118,9 +118,8 @@ class _Machine:
         self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
         noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(run_s / cost_s)
         value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise)
-        se = self._server.stated * math.sqrt(
-            self._stated_rng.chisquare(2) / 2
-        )  # of two degrees of freedom, as in a short window
+        # of two degrees of freedom, as in a short window
+        se = self._server.stated * math.sqrt(self._stated_rng.chisquare(2) / 2)
         interval = Interval(value, (1 - 2 * se) * value, (1 + 2 * se) * value, se=se * value)
         flat = Interval(1.0, 1.0, 1.0, se=0.0)
         measurement = Measurement(

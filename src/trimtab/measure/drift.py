@@ -131,7 +131,6 @@ class BaselineTrack:
         self._noise_sd = noise_sd
         self._rows: list[tuple[float, float, float]] = []
         self._arrays: tuple[Floats, Floats, Floats] | None = None
-        self._stated_share = 1.0
         self._choice: _Choice | None = None
         self._fits: _Fits | None = None
         self._summary: Drift | None = None
@@ -205,7 +204,7 @@ class BaselineTrack:
             noise_sd=float(np.fmax(noise.sd, np.median(self._known(s)))),
             noise_df=noise.df,
             n=len(y),
-            stated_share=self._stated_share,
+            stated_share=self._stated_share(),
         )
 
     @staticmethod
@@ -226,11 +225,15 @@ class BaselineTrack:
             raise LoadError("the baseline has not been measured", hint="measure the baseline before any candidate")
         if self._arrays is None:
             t, y, s = np.array(self._rows).T.copy()
-            is_telling = len(t) >= _MIN_REPEATS and t[-1] > t[0]
-            noise = self._noise(t, y, is_drift=False)
-            self._stated_share = share_of_stated(noise, float(np.median(s))) if is_telling else 1.0
-            self._arrays = t, y, s * self._stated_share
+            self._arrays = t, y, s * self._stated_share()
         return self._arrays
+
+    def _stated_share(self) -> float:
+        """Share of the repeats' own errors that their scatter leaves; all of them while there are too few to tell."""
+        t, y, s = np.array(self._rows).T
+        if len(t) < _MIN_REPEATS or t[-1] == t[0]:
+            return 1.0
+        return share_of_stated(self._noise(t, y, is_drift=False), float(np.median(s)))
 
     def _is_noise_known(self) -> bool:
         return self._noise_sd > 0 or any(se > 0 for _, _, se in self._rows)

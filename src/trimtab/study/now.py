@@ -6,7 +6,6 @@ The file is written whole and put in place, so readers see one moment. A disk th
 from __future__ import annotations
 
 import json
-import math
 import os
 import time
 from collections import deque
@@ -28,9 +27,6 @@ __all__ = ["RunListener", "shown_now"]
 
 _SECONDS = 120
 """Seconds of load that are shown."""
-
-_AT_ONCE_S = 0.1
-"""Seconds of load that follow each other faster were late together: they are written down with the next one, or the next step."""
 
 
 class RunListener(StudyListener, TrialListener, Protocol):
@@ -64,7 +60,6 @@ class _Now:
         self._seconds: deque[str] = deque(maxlen=_SECONDS)  # as JSON: each is written 120 times and more
         self._phase = self._step = ""
         self._left_s: float | None = None
-        self._written_s = -math.inf
 
     def open(self) -> None:
         """A wish that an earlier run did not see is none of this one's."""
@@ -86,7 +81,6 @@ class _Now:
             "trial": self._trial, "left_s": self._left_s,
         }  # fmt: skip
         text = f'{_json(said)[:-1]}, "seconds": [{", ".join(self._seconds)}]}}'
-        self._written_s = time.monotonic()
         try:
             handle = os.open(self._beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(handle, "wb") as file:
@@ -110,8 +104,7 @@ class _Now:
         p50, p95, p99 = (us / 1e3 for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us))
         shown = (round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error, frame.steal_s)
         self._seconds.append(_json(shown))
-        if time.monotonic() - self._written_s >= _AT_ONCE_S:
-            self._write()
+        self._write()
         self._listener.second(frame)
 
     def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None:
