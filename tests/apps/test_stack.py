@@ -176,7 +176,7 @@ def test_what_java_would_refuse_is_refused_before_any_tier_is_changed(
 @pytest.mark.full
 def test_error_pages_fail_a_trial_and_no_tier_is_blamed(running: Running) -> None:
     refusing, web = running.web / "conf.d/refusing.conf", running.stage.stack.tier("web").target
-    refusing.write_text('<LocationMatch "^/rubis/(?!categories)">\n  Require all denied\n</LocationMatch>\n')
+    refusing.write_text('<LocationMatch "^/rubis/(?!categories|renew)">\n  Require all denied\n</LocationMatch>\n')
     assert isinstance(web, RestartableTarget)
     web.restart(web.snapshot())
     try:

@@ -224,7 +224,13 @@ def _ends(name: str, knob: Any) -> Iterator[Config]:
     more: dict[str, dict[str, Value]] = {
         "ServerLimit": {"MaxRequestWorkers": 25},
         "ThreadLimit": {"ThreadsPerChild": 16, "MaxRequestWorkers": 256},
-        "ThreadsPerChild": {"ThreadLimit": 512, "ServerLimit": 64, "MinSpareThreads": 75, "MaxSpareThreads": 1000},
+        "ThreadsPerChild": {
+            "ThreadLimit": 512,
+            "ServerLimit": 64,
+            "MaxRequestWorkers": 512,
+            "MinSpareThreads": 75,
+            "MaxSpareThreads": 1000,
+        },
         "MaxRequestWorkers": {"ServerLimit": 64, "ThreadsPerChild": 16},
         "MinSpareThreads": {"MaxSpareThreads": 600},
         "MinSpareServers": {"MaxSpareServers": 200},
@@ -233,7 +239,7 @@ def _ends(name: str, knob: Any) -> Iterator[Config]:
         "H2MinWorkers": {"H2MaxWorkers": 256},
     }
     if name == "MaxSpareThreads":
-        more[name] = {"MinSpareThreads": 5, "ThreadsPerChild": 16}
+        more[name] = {"MinSpareThreads": 5, "ThreadsPerChild": 16, "MaxRequestWorkers": 256}
     plain = (False, True) if knob.kind is KnobKind.BOOLEAN else knob.choices or (knob.low, knob.high, *knob.special)
     needs: dict[str, Value] = {"CacheLockMaxAge": {"CacheLock": True}}.get(name, {})  # type: ignore[assignment]
     if knob.condition == 'mpm == "prefork"':

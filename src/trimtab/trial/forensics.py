@@ -137,12 +137,21 @@ class Sentinel:
         evidence = self._stack.evidence() if self._stack is not None else Evidence(log=error.log_excerpt)
         return diagnose(error.message, evidence, known=error.fault)
 
-    def examine(self, status: Status, reason: str) -> Diagnosis:
+    def examine(self, status: Status, reason: str, *, known: Fault = Fault.NONE) -> Diagnosis:
         """Of a load run: whether what it showed is the config's, somebody else's, or nobody's.
+
+        Args:
+            status: as the run alone shows it.
+            reason: of that.
+            known: class that the guard is sure of, having seen it; the target's log only says that it was gone.
 
         Raises:
             ForeignChangeError: somebody else changed the target meanwhile.
         """
+        found = self._examined(status, reason)
+        return found if known is Fault.NONE else replace(found, status=status, fault=known)
+
+    def _examined(self, status: Status, reason: str) -> Diagnosis:
         if status is not Status.CRASHED:
             spoilt = self.after()
             if spoilt is not None:

@@ -263,11 +263,7 @@ class TrialRoom:
             draft.costs.add("restore", self._control())
             return draft.ended(found.status, found.reason, found.fault)
         order = LoadOrder(plan=plan, seed=seed, early_stop=early_stop, is_baseline=not self._changes(config))
-        status, reason, result = self._load(order, draft.costs)
-        found = self._sentinel.examine(status, reason)
-        if result is not None and result.breach is not None and result.breach.fault is not Fault.NONE:
-            # The guard has seen who took it; the log only says that it was gone.
-            found = replace(found, status=status, fault=result.breach.fault)
+        found, result = self._load(order, draft.costs)
         return self._concluded(draft, effective, found, result, hand_over)
 
     def _settle(self, costs: Costs) -> None:
@@ -378,7 +374,7 @@ class TrialRoom:
     def _announced(self, step: Step) -> None:
         self._is_changed = True
 
-    def _load(self, order: LoadOrder, costs: Costs) -> tuple[Status, str, LoadResult | None]:
+    def _load(self, order: LoadOrder, costs: Costs) -> tuple[Diagnosis, LoadResult | None]:
         """Runs the load, retrying what is nobody's fault; restores before it raises, and before it blames the config."""
         n_failed = n_invalid = 0
         self._stolen.begin()
@@ -389,15 +385,11 @@ class TrialRoom:
                 costs.add("failed", time.monotonic() - self._runs.begun_s)
                 fault = self._sickness()
                 if fault is not None:
-                    return Status.CRASHED, fault, None
+                    return self._sentinel.examine(Status.CRASHED, fault), None
                 n_failed += 1
                 if n_failed <= _MAX_INFRASTRUCTURE_RETRIES:
                     continue
-                self.restore()
-                if self._is_configs(error, order, costs):
-                    words = str(error).partition("\nhint: ")[0]
-                    return Status.FAILED_LOAD, f"{words}; with the settings as found the load runs", None
-                raise LoadError(f"the load cannot be run although the target is well: {error}") from error
+                return self._blamed(error, order, costs), None
             except BaseException:
                 self.restore()
                 raise
@@ -418,14 +410,20 @@ class TrialRoom:
             costs.add(warmup, result.warmup_s)
             costs.add("measure", result.measure_s)
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))
-            return status, reason, result
+            known = result.breach.fault if result.breach is not None else Fault.NONE
+            return self._sentinel.examine(status, reason, known=known), result
 
-    def _is_configs(self, error: Exception, order: LoadOrder, costs: Costs) -> bool:
-        """Whether the config is why the load could not be run: it runs now that the target is restored."""
-        if order.is_baseline or isinstance(error, GeneratorError):
-            return False
-        self._settle(costs)
-        return self._runs.works(self._workload, order, costs)
+    def _blamed(self, error: Exception, order: LoadOrder, costs: Costs) -> Diagnosis:
+        """Of a config with which the load cannot be run, and which is to blame: it runs now that the target is restored."""
+        words = str(error).partition("\nhint: ")[0]
+        # Before the way back: the log of another start does not tell what this config did.
+        found = self._sentinel.examine(Status.FAILED_LOAD, f"{words}; with the settings as found the load runs")
+        self.restore()
+        if not order.is_baseline and not isinstance(error, GeneratorError):
+            self._settle(costs)
+            if self._runs.works(self._workload, order, costs):
+                return found
+        raise LoadError(f"the load cannot be run although the target is well: {error}") from error
 
     def _sickness(self) -> str | None:
         """The target's own words when it is not well, None when it is."""
