@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from trimtab.errors import LoadError, RestoreError
-from trimtab.records import Endpoint, Objective, Role, Status, Trial
+from trimtab.records import Endpoint, Fault, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
-from trimtab.systems import Stack
+from trimtab.systems import Disturbance, Evidence, Stack, Symptom
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import Interrupted, Journal, MeasurePlan, TrialRoom
@@ -374,6 +374,35 @@ def test_a_config_with_which_the_users_cannot_connect_is_a_result(bench: Bench) 
     assert trial.reason == "the load cannot connect: too many users; with the settings as found the load runs"
     assert dict(bench.target.values) == bench.found
     assert bench.run(cache=512).status is Status.OK
+
+
+def test_what_the_log_of_the_config_says_of_a_load_that_it_stops_is_read_before_the_way_back(bench: Bench) -> None:
+    class Telling(FakeTarget):
+        """Like a server whose log says more than the load has seen, until it is started anew."""
+
+        def evidence(self) -> Evidence:
+            full = Symptom(fault=Fault.CONFIG, text="sorry, too many clients already")
+            return Evidence(symptoms=(full,) if self.values["cache"] == 256 else ())
+
+        def disturbances(self) -> tuple[Disturbance, ...]:
+            return ()
+
+        def notes(self) -> tuple[str, ...]:
+            return ()
+
+    def full(second: int) -> None:
+        if bench.target.values["cache"] == 256:
+            raise LoadError("page=/home failed: kind=refused")
+
+    bench.target = Telling()
+    bench.workload = FakeWorkload(bench.target.speed)
+    bench.workload.on_second = full
+    trial = bench.run(cache=256)
+    assert (trial.status, trial.fault) == (Status.CRASHED, Fault.CONFIG)
+    assert trial.reason == (
+        "page=/home failed: kind=refused; with the settings as found the load runs (sorry, too many clients already)"
+    )
+    assert dict(bench.target.values) == bench.found
 
 
 def test_interrupted_trial_is_no_result_and_undone(bench: Bench) -> None:
