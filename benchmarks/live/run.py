@@ -83,6 +83,7 @@ def row_of(run: tuple[str, str, int, str], budget_s: float, record: StudyRecord,
     return {
         "task": task, "contender": contender, "seed": seed, "budget": budget,
         "result": verdict.result, "gain": to_json(verdict.gain) if verdict.is_better else None,
+        "unmet": [] if verdict.is_better else [each.name for each in verdict.conditions if not each.is_met],
         "settings": {name: knob.new_text for name, knob in verdict.knobs.items()},
         "area": round(area, 4), "curve": curve, "n_trials": len(trials), "n_tried": len(tried),
         "search_share": round(found_s / spent, 3),

@@ -51,6 +51,7 @@ def test_a_run_is_told_by_gain_area_settings_and_failures(fake: FakeStudy, live:
     row = live.row_of(("demo", "auto", 1, "6m"), 360.0, record, trials)
     assert row["result"] == "better"
     assert row["gain"]["low"] > 1
+    assert row["unmet"] == []
     assert set(row["settings"]) == set(record.verdict.config)
     assert row["n_crashed"] == sum(t.status.is_config_fault for t in trials)
     assert row["n_trials"] == len(trials)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from trimtab.measure import relative_range, spread_evidence, spread_ratio
+from trimtab.measure import relative_range, spread_evidence, spread_p_value, spread_ratio
 
 
 def ever(rng: np.random.Generator, times: float, n_most: int) -> bool:
@@ -33,11 +33,22 @@ def test_scale_and_level_do_not_matter() -> None:
     assert spread_evidence(b, c) > 1 > spread_evidence(c, b)
 
 
+def test_the_p_value_of_equal_configs_is_even_and_a_known_scatter_counts() -> None:
+    rng = np.random.default_rng(3)
+    ps = [spread_p_value(rng.normal(0, 1, 5), rng.normal(3, 1, 5)) for _ in range(1500)]
+    assert np.mean(np.array(ps) < 0.05) == pytest.approx(0.05, abs=0.02)
+    calm, wild = np.array([0.0, 0.01, 0.02]), np.array([0.0, 0.3, 0.6])
+    assert spread_p_value(calm, wild) == pytest.approx(1 / 901), "F(2, 2) has the tail 1 / (1 + F)"
+    assert spread_p_value(calm, wild, known_sd=0.3) == pytest.approx(0.5)
+
+
 def test_edges() -> None:
     one, flat, some = np.array([1.0]), np.array([1.0, 1.0]), np.array([1.0, 2.0])
     assert spread_evidence(one, some) == spread_evidence(some, one) == 1.0
     assert spread_evidence(flat, flat) == spread_evidence(some, flat) == 1.0
     assert spread_evidence(flat, some) == math.inf
+    assert spread_p_value(one, some) == spread_p_value(some, one) == spread_p_value(flat, flat) == 1.0
+    assert (spread_p_value(flat, some), spread_p_value(some, flat)) == (0.0, 1.0)
     assert math.isnan(spread_ratio(one, some))
     assert math.isnan(spread_ratio(flat, some))
     assert spread_ratio(some, np.array([0.0, 3.0])) == pytest.approx(3.0)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -202,11 +203,31 @@ def test_what_crashes_only_together_is_not_kept_together(noisy: FakeStudy) -> No
 
 def test_another_budget_on_resume_goes_on_with_the_runs_that_were_made(noisy: FakeStudy) -> None:
     _, trials = stopped_when(noisy, lambda trial: trial.role is Role.PLAY and trial.number >= 6)
-    noisy.text = noisy.text.replace("60 trials", "20 trials")  # too few to begin so
+    noisy.text = noisy.text.replace("60 trials", "14 trials")  # too few to begin so
     record, again = plays_only(noisy)
     assert record.verdict.plays.are_together
     assert [t.number for t in played(again)][: len(played(trials))] == [t.number for t in played(trials)]
     assert [t.config for t in played(again)][: len(played(trials))] == [t.config for t in played(trials)]
+
+
+def test_with_few_runs_what_promises_much_is_tried_by_itself_first(noisy: FakeStudy) -> None:
+    noisy.text = noisy.text.replace("60 trials", "24 trials")
+    noisy.target._plays = (GOOD, replace(BIG, worth=0.4), BAD, PAGES)
+    record, trials = plays_only(noisy)
+    first, *others = played(trials)
+    assert first.config.difference(record.baseline) == ("cache",)
+    kept, *rest = record.verdict.plays.tried
+    assert (kept.play, kept.kept, kept.note) == ("large_cache", True, "")
+    assert record.verdict.plays.are_together
+    assert {row.play for row in rest} == {"no_compile", "many_workers", "pages"}
+    assert all(trial.config["cache"] == 512 for trial in others)
+    assert "large_cache" not in record.verdict.plays.together
+
+
+def test_with_very_few_runs_all_are_tried_one_by_one(noisy: FakeStudy) -> None:
+    noisy.text = noisy.text.replace("60 trials", "14 trials")
+    record, _ = plays_only(noisy)
+    assert not record.verdict.plays.are_together
 
 
 def test_two_plays_that_set_the_same_here_are_one(noisy: FakeStudy) -> None:

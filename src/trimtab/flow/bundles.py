@@ -37,8 +37,12 @@ _NAMED = 4
 _KEEP = 1.0
 """Standard deviations by which an effect must be above zero for its play to be kept."""
 
-_CLEAR, _LEAST = 0.1, 0.01
-"""Of what the plays bring, or of this at least, that knowing more of them would bring on average, below which it is enough."""
+_CLEAR, _CLEAR_AGREED, _LEAST = 0.02, 0.1, 0.01
+"""Of what the plays bring, or of the last at least, that knowing more of them would bring on average, below which it is enough;
+and where the draws agree, so that another run would be a repeat."""
+
+_AGREED = 3
+"""Runs in a row with the same plays after which they do."""
 
 _IN_VAIN = 4
 """Runs in a row that could not be measured, after which no more are made."""
@@ -135,7 +139,13 @@ class Bundles:
         if len(last) == _IN_VAIN and not any(_says_something(trial) for trial in last):
             return True
         effects = self.effects(scorer)
-        return bool(self.made) and effects.doubt < _CLEAR * max(effects.total, task.proof.min_gain, _LEAST)
+        clear = _CLEAR_AGREED if self._agree(task, scorer) else _CLEAR
+        return bool(self.made) and effects.doubt < clear * max(effects.total, task.proof.min_gain, _LEAST)
+
+    def _agree(self, task: Task, scorer: Scorer) -> bool:
+        """Whether the last draws were the same, and another one need not be."""
+        last = [bundle.plays for bundle, _ in self.made[-_AGREED:]]
+        return len(last) == _AGREED and len(set(last)) == 1 and not self._held(task, scorer)
 
     def _drawn(self, task: Task, scorer: Scorer) -> Bundle | None:
         """What is on next; None where no play can be."""

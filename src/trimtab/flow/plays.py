@@ -46,8 +46,15 @@ _IN_NONE = "it was in none of the runs"
 _HIDDEN = 0.01
 """Noise above which one run says too little of one play. Three runs of the baseline may show a third of what there is."""
 
-_FEWEST = 16
-"""Runs that the plays' share must have for several in each run; with fewer, large effects are found sooner one by one."""
+_FEWEST, _FEWEST_LEFT = 8, 5
+"""Runs that the plays' share must have for several in each run, and of these for the plays that are not tried one by one."""
+
+_MANY = 16
+"""Runs from which on no play is tried by itself where noise hides one."""
+
+_LARGE, _CLEAR = 0.2, 2.0
+"""What a play promises that is tried by itself with fewer: so much at least (a log-ratio), and so many times the noise. A large
+effect is found sooner so."""
 
 _TOGETHER = (
     "runs vary by {noise}: several plays are tried in each run, and told apart by what their runs have in common"
@@ -113,7 +120,7 @@ class PlayPhase:
             self.left_out.pop(play.name, None)
         held, rest = task.baseline, list(self.plan)
         if self.together:
-            if rest[0].name == WITHIN:
+            while rest[0].name not in self.together and self._has_budget(task, scorer):
                 held = yield from self._alone(task, scorer, rest.pop(0), held)
             bundles, notes = self._bundles(task, held, rest)
             if bundles.are_several:
@@ -251,16 +258,26 @@ class PlayPhase:
 def planned(task: Task, plays: Sequence[Play], scorer: Scorer) -> PlayPhase:
     """The plays that say something about this study's knobs, after the first runs of the baseline."""
     plan, left_out = plan_of(task, plays)
-    return PlayPhase(plan, left_out=left_out, together=_hidden(task, scorer, plan))
+    plan, together = _ordered(task, scorer, plan)
+    return PlayPhase(plan, left_out=left_out, together=together)
 
 
-def _hidden(task: Task, scorer: Scorer, plan: Sequence[Play]) -> tuple[str, ...]:
-    """Names of the plays to be tried several at a time, as many as there are runs: where the noise of one run hides what one of
-    them may bring, and there are runs to separate them. A search that is to be prudent changes less at once."""
+def _ordered(task: Task, scorer: Scorer, plan: tuple[Play, ...]) -> tuple[tuple[Play, ...], tuple[str, ...]]:
+    """The plan with those first that are tried one by one, and names of those of which several are tried in each run.
+
+    The latter where the noise of one run hides what a play may bring, and there are runs to separate them: as many plays as runs.
+    With few runs a play that promises more than that is not among them. A search that is to be prudent changes less at once.
+    """
     n_runs = math.floor(_affordable_runs(task, scorer))
     if task.is_prudent or n_runs < _FEWEST or scorer.noise_sd <= _HIDDEN:
-        return ()
-    return tuple(play.name for play in plan if play.name != WITHIN)[:n_runs]
+        return plan, ()
+    least = math.inf if n_runs >= _MANY else max(_LARGE, _CLEAR * scorer.noise_sd)
+    alone = [play for play in plan if play.name == WITHIN or play.worth >= least]
+    hidden = [play for play in plan if play not in alone]
+    n_left = n_runs - sum(play.name != WITHIN for play in alone)
+    if n_left < _FEWEST_LEFT:
+        return plan, ()
+    return (*alone, *hidden), tuple(play.name for play in hidden[:n_left])
 
 
 def _affordable_runs(task: Task, scorer: Scorer) -> float:

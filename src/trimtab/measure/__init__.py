@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         expected_half_width,
         observations_needed,
     )
-    from trimtab.measure.spread import relative_range, spread_evidence, spread_ratio
+    from trimtab.measure.spread import relative_range, spread_evidence, spread_p_value, spread_ratio
     from trimtab.measure.steady import SteadyDetector, warmup_end
     from trimtab.measure.summary import summarise
     from trimtab.measure.validity import cpu_limit
@@ -45,7 +45,7 @@ else:
             "percentile": "percentile_interval",
             "second_log": "Buckets Latencies SecondLog merge_seconds",
             "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval expected_half_width observations_needed",
-            "spread": "relative_range spread_evidence spread_ratio",
+            "spread": "relative_range spread_evidence spread_p_value spread_ratio",
             "steady": "SteadyDetector warmup_end",
             "summary": "summarise",
             "validity": "cpu_limit",
@@ -89,6 +89,7 @@ __all__ = [
     "ratio_interval",
     "relative_range",
     "spread_evidence",
+    "spread_p_value",
     "spread_ratio",
     "summarise",
     "warmup_end",

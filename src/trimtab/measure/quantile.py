@@ -10,7 +10,7 @@ import math
 
 import scipy  # its special functions, a third of a second to load, come on first use
 
-__all__ = ["binomial_quantile", "chi2_median", "normal_quantile", "t_quantile", "t_tail"]
+__all__ = ["binomial_quantile", "chi2_median", "f_tail", "normal_quantile", "t_quantile", "t_tail"]
 
 
 def normal_quantile(p: float) -> float:
@@ -26,6 +26,11 @@ def t_quantile(p: float, dof: float) -> float:
 def t_tail(t: float, dof: float) -> float:
     """P(T > t) of Student's t."""
     return float(scipy.special.stdtr(dof, -t))
+
+
+def f_tail(f: float, dof: float, dof_below: float) -> float:
+    """P(F > f) of the ratio of two variances of `dof` and `dof_below` degrees of freedom, in this order."""
+    return float(scipy.special.fdtrc(dof, dof_below, f))
 
 
 def chi2_median(dof: float) -> float:

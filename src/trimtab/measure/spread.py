@@ -23,7 +23,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["relative_range", "spread_evidence", "spread_ratio"]
+from trimtab.measure.quantile import f_tail
+
+__all__ = ["relative_range", "spread_evidence", "spread_p_value", "spread_ratio"]
 
 Floats = NDArray[np.float64]
 
@@ -54,6 +56,26 @@ def spread_ratio(baseline: Floats, candidate: Floats) -> float:
     if len(baseline) < 2 or len(candidate) < 2 or (s_b := _squares(baseline)) == 0:
         return math.nan
     return math.sqrt(_squares(candidate) / (len(candidate) - 1) / (s_b / (len(baseline) - 1)))
+
+
+def spread_p_value(baseline: Floats, candidate: Floats, known_sd: float = 0.0) -> float:
+    """How likely the candidate's scatter is where it scatters as the baseline does: one-sided, by the ratio of the variances (F).
+
+    Args:
+        baseline, candidate: (n_b,), (n_c,) values, as for `spread_evidence`; this looks at them once.
+        known_sd: standard deviation of the baseline known from other runs: it counts where these happen to show less.
+
+    Returns:
+        1 when there is nothing to judge by (fewer than two values of either); 0 when only the candidate scatters.
+    """
+    n_b, n_c = len(baseline), len(candidate)
+    if n_b < 2 or n_c < 2:
+        return 1.0
+    below = max(_squares(baseline) / (n_b - 1), known_sd**2)
+    above = _squares(candidate) / (n_c - 1)
+    if below == 0:
+        return 0.0 if above > 0 else 1.0
+    return f_tail(above / below, n_c - 1, n_b - 1)
 
 
 def relative_range(logs: Floats) -> float:
