@@ -222,6 +222,9 @@ def test_with_few_runs_what_promises_much_is_tried_by_itself_first(noisy: FakeSt
     assert {row.play for row in rest} == {"no_compile", "many_workers", "pages"}
     assert all(trial.config["cache"] == 512 for trial in others)
     assert "large_cache" not in record.verdict.plays.together
+    text = " ".join(report_text(record, trials).split())
+    assert "Those that promise much were tried first, one on top of the other. The noise of one run hides" in text
+    assert "kept for the next ones" in text
 
 
 def test_with_very_few_runs_all_are_tried_one_by_one(noisy: FakeStudy) -> None:

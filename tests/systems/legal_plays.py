@@ -9,8 +9,8 @@ from typing import Any
 
 from trimtab.errors import SpaceError
 from trimtab.flow import Budget, Task
-from trimtab.flow.play_fit import WITHIN, fitting, on_top, plan_of
-from trimtab.records import Context, Objective, Play
+from trimtab.flow.play_fit import fitting, on_top, plan_of
+from trimtab.records import WITHIN_LIMITS, Context, Objective, Play
 from trimtab.space import Config, Space
 from trimtab.space.expression import names_in, parse
 from trimtab.systems.base import KnobState
@@ -126,7 +126,7 @@ def _why(play: Play, catalog: Any, states: Mapping[str, KnobState], size: Size, 
         plan, left = plan_of(task, (play,))
     except SpaceError:
         return OTHER  # what runs takes more than this memory, whatever the play does
-    start = on_top(task, running, plan[0])[0] or running if plan and plan[0].name == WITHIN else running
+    start = on_top(task, running, plan[0])[0] or running if plan and plan[0].name == WITHIN_LIMITS else running
     if play.name in left:
         return left[play.name]
     _, config, why = fitting(task, start, plan[-1])

@@ -7,13 +7,10 @@ from dataclasses import replace
 
 from trimtab.errors import SpaceError
 from trimtab.flow.task import Task
-from trimtab.records import Play
+from trimtab.records import WITHIN_LIMITS, Play
 from trimtab.space import Config, Value
 
-__all__ = ["WITHIN", "fitting", "on_top", "plan_of", "restart_runs"]
-
-WITHIN = "within_limits"
-"""The play that only makes the found settings legal."""
+__all__ = ["fitting", "on_top", "plan_of", "restart_runs"]
 
 _UNFELT = "without effect with the other settings"
 
@@ -116,7 +113,7 @@ def _within_limits(task: Task) -> Iterator[Play]:
         settings = {name: legal[name] for name in legal.difference(task.baseline)}
         first = broken[0].partition(" (")[0]
         reason = f"Your settings break a constraint of the study ({first}): the nearest that keep it."
-        yield Play(name=WITHIN, settings=settings, reason=reason)
+        yield Play(name=WITHIN_LIMITS, settings=settings, reason=reason)
 
 
 def _legal(task: Task, name: str, value: Value) -> Value:

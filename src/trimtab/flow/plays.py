@@ -18,13 +18,24 @@ from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import burden, mean_loss
-from trimtab.flow.play_fit import WITHIN, fitting, plan_of
+from trimtab.flow.play_fit import fitting, plan_of
 from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval
 from trimtab.measure.quantile import t_quantile
-from trimtab.records import GainInterval, KnobPrior, Play, PlaysSummary, Prior, Role, Status, Trial, TriedPlay
+from trimtab.records import (
+    WITHIN_LIMITS,
+    GainInterval,
+    KnobPrior,
+    Play,
+    PlaysSummary,
+    Prior,
+    Role,
+    Status,
+    Trial,
+    TriedPlay,
+)
 from trimtab.space import Config, Value
 from trimtab.units import format_percent
 
@@ -163,7 +174,7 @@ class PlayPhase:
             self.untried.add(play.name)
             self.left_out[play.name] = f"it could not be measured: {trial.reason.partition(chr(10))[0]}"
             return held
-        is_kept = trial.status is Status.OK and (play.name == WITHIN or _is_better(task, scorer, config, held))
+        is_kept = trial.status is Status.OK and (play.name == WITHIN_LIMITS or _is_better(task, scorer, config, held))
         names = tuple(each.play.name for each in self.tried if each.is_kept)
         self.tried.append(
             Tried(play=play, config=config, beside=held, held=names, trial=trial, is_kept=is_kept, note=note)
@@ -272,9 +283,9 @@ def _ordered(task: Task, scorer: Scorer, plan: tuple[Play, ...]) -> tuple[tuple[
     if task.is_prudent or n_runs < _FEWEST or scorer.noise_sd <= _HIDDEN:
         return plan, ()
     least = math.inf if n_runs >= _MANY else max(_LARGE, _CLEAR * scorer.noise_sd)
-    alone = [play for play in plan if play.name == WITHIN or play.worth >= least]
+    alone = [play for play in plan if play.name == WITHIN_LIMITS or play.worth >= least]
     hidden = [play for play in plan if play not in alone]
-    n_left = n_runs - sum(play.name != WITHIN for play in alone)
+    n_left = n_runs - sum(play.name != WITHIN_LIMITS for play in alone)
     if n_left < _FEWEST_LEFT:
         return plan, ()
     return (*alone, *hidden), tuple(play.name for play in hidden[:n_left])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -10,7 +11,7 @@ import threading
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from trimtab.errors import HistoryError
 
@@ -151,7 +152,12 @@ class DatabaseHolding(Holding):
     def close(self) -> None:
         """Gives everything back. Idempotent."""
         with self._lock:
-            self._held.clear()
+            held, self._held = self._held, set()
+            if self._connection is not None and held:
+                # The server drops a connection's locks only a moment after the connection has gone.
+                with contextlib.suppress(SQLAlchemyError):
+                    for each in held:
+                        self._asked("pg_advisory_unlock", each)
             self._drop()
 
 

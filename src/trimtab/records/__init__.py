@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trimtab.records.gain import GainInterval
     from trimtab.records.machine import Machine
     from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
-    from trimtab.records.prior import KnobPrior, Play, Prior
+    from trimtab.records.prior import WITHIN_LIMITS, KnobPrior, Play, Prior
     from trimtab.records.query_class import CLASSES_KEPT, QueryClass, classes_from_json, classes_to_json
     from trimtab.records.rights import DataRights
     from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
@@ -50,7 +50,7 @@ else:
             "gain": "GainInterval",
             "machine": "Machine",
             "objective": "FIGURES METRICS MetricConstraint Objective",
-            "prior": "KnobPrior Play Prior",
+            "prior": "WITHIN_LIMITS KnobPrior Play Prior",
             "query_class": "CLASSES_KEPT QueryClass classes_from_json classes_to_json",
             "rights": "DataRights",
             "trial": "Context Fault Role Status Trial seconds_of",
@@ -66,6 +66,7 @@ __all__ = [
     "CLASSES_KEPT",
     "FIGURES",
     "METRICS",
+    "WITHIN_LIMITS",
     "AblationSummary",
     "BenchSummary",
     "Condition",

@@ -13,7 +13,10 @@ from dataclasses import dataclass, field
 from trimtab.errors import UsageError
 from trimtab.space import Value
 
-__all__ = ["KnobPrior", "Play", "Prior"]
+__all__ = ["WITHIN_LIMITS", "KnobPrior", "Play", "Prior"]
+
+WITHIN_LIMITS = "within_limits"
+"""Name of the play that only makes the found settings legal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

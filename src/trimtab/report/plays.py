@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.records import TriedPlay, Verdict
+from trimtab.records import WITHIN_LIMITS, TriedPlay, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.words import clean, first_line
 
 __all__ = ["PlayRow", "left_out_plays", "play_rows", "plays_note"]
 
 _ALONE = "Each was measured once with those kept before it, and compared with them: an indication, not a proof."
-_TOGETHER = (
-    "The noise of one run hides what one of them brings, so several were tried in each run, and a linear model of these runs"
-    " separates them, starting from what each play promises: an indication, not a proof."
+_SEVERAL = (
+    "so several were tried in each run, and a linear model of these runs separates them, starting from what each play promises:"
+    " an indication, not a proof."
+)
+_TOGETHER = f"The noise of one run hides what one of them brings, {_SEVERAL}"
+_MIXED = (
+    "Those that promise much were tried first, one on top of the other. The noise of one run hides what one of the others brings,"
+    f" {_SEVERAL}"
 )
 _WORDS = {"helps": "helps", "harms": "harms", "not_told_apart": "not told apart", "failed": "failed"}
 
@@ -58,13 +63,22 @@ def play_rows(verdict: Verdict) -> tuple[PlayRow, ...]:
     """The plays that were measured, in the order in which they were tried."""
     if verdict.plays is None:
         return ()
-    kept = "kept" if verdict.plays.are_together else "kept for the next ones"
-    return tuple(_row(entry, kept) for entry in verdict.plays.tried)
+    alone = _alone(verdict)
+    return tuple(_row(entry, "kept for the next ones" if entry in alone else "kept") for entry in verdict.plays.tried)
 
 
 def plays_note(verdict: Verdict) -> str:
     """How they were measured, and what that is worth."""
-    return _TOGETHER if verdict.plays is not None and verdict.plays.are_together else _ALONE
+    if verdict.plays is None or not verdict.plays.are_together:
+        return _ALONE
+    is_mixed = any(entry.play != WITHIN_LIMITS for entry in _alone(verdict))
+    return _MIXED if is_mixed else _TOGETHER
+
+
+def _alone(verdict: Verdict) -> list[TriedPlay]:
+    """Those that were tried by themselves."""
+    plays = verdict.plays
+    return [] if plays is None else [e for e in plays.tried if not plays.are_together or e.play not in plays.together]
 
 
 def _row(entry: TriedPlay, kept: str) -> PlayRow:
