@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from trimtab.errors import LoadError, RestoreError
-from trimtab.records import Endpoint, Fault, Objective, Role, Status, Trial
+from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
-from trimtab.systems import Disturbance, Evidence, Stack, Symptom
+from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import Interrupted, Journal, MeasurePlan, TrialRoom
@@ -337,72 +337,6 @@ def test_missed_constraint_of_the_objective_is_an_excess(tmp_path: Path) -> None
     assert trial.status is Status.OK
     assert trial.excess == pytest.approx(0.2, abs=0.01)
     assert not trial.is_feasible
-
-
-def test_infrastructure_fault_is_retried(bench: Bench) -> None:
-    faults = iter([ConnectionError("reset by peer"), None, None])
-
-    def fault(second: int) -> None:
-        if second == 1 and (error := next(faults)) is not None:
-            raise error
-
-    bench.workload.on_second = fault
-    trial = bench.run(cache=256)
-    assert trial.status is Status.OK
-    assert "failed" in trial.cost_s
-
-
-def test_infrastructure_fault_that_stays_stops_the_study_with_the_target_restored(bench: Bench) -> None:
-    def fault(second: int) -> None:
-        raise ConnectionError("reset by peer")
-
-    bench.workload.on_second = fault
-    with pytest.raises(LoadError, match="the load cannot be run although the target is well: reset by peer"):
-        bench.run(cache=256)
-    assert dict(bench.target.values) == bench.found
-    assert Journal(bench.path).open_entries() == []
-
-
-def test_a_config_with_which_the_users_cannot_connect_is_a_result(bench: Bench) -> None:
-    def full(second: int) -> None:
-        if bench.target.values["cache"] == 256:
-            raise LoadError("the load cannot connect: too many users", hint="fewer")
-
-    bench.workload.on_second = full
-    trial = bench.run(cache=256)
-    assert trial.status is Status.FAILED_LOAD
-    assert trial.reason == "the load cannot connect: too many users; with the settings as found the load runs"
-    assert dict(bench.target.values) == bench.found
-    assert bench.run(cache=512).status is Status.OK
-
-
-def test_what_the_log_of_the_config_says_of_a_load_that_it_stops_is_read_before_the_way_back(bench: Bench) -> None:
-    class Telling(FakeTarget):
-        """Like a server whose log says more than the load has seen, until it is started anew."""
-
-        def evidence(self) -> Evidence:
-            full = Symptom(fault=Fault.CONFIG, text="sorry, too many clients already")
-            return Evidence(symptoms=(full,) if self.values["cache"] == 256 else ())
-
-        def disturbances(self) -> tuple[Disturbance, ...]:
-            return ()
-
-        def notes(self) -> tuple[str, ...]:
-            return ()
-
-    def full(second: int) -> None:
-        if bench.target.values["cache"] == 256:
-            raise LoadError("page=/home failed: kind=refused")
-
-    bench.target = Telling()
-    bench.workload = FakeWorkload(bench.target.speed)
-    bench.workload.on_second = full
-    trial = bench.run(cache=256)
-    assert (trial.status, trial.fault) == (Status.CRASHED, Fault.CONFIG)
-    assert trial.reason == (
-        "page=/home failed: kind=refused; with the settings as found the load runs (sorry, too many clients already)"
-    )
-    assert dict(bench.target.values) == bench.found
 
 
 def test_interrupted_trial_is_no_result_and_undone(bench: Bench) -> None:

@@ -360,7 +360,8 @@ class Acceptance:
         is_wild = sd > _STEADY_SD and spread_evidence(baseline, candidate) >= 1 / _ALPHA
         ranges = relative_range(baseline), relative_range(candidate)
         is_wide = ranges[1] > _UNSTABLE_RANGE and ranges[1] > 1.5 * ranges[0]
-        # Of a baseline that varies by 10 % every tenth proof would have such ranges by chance.
+        # At 10 % noise every sixth proof has such ranges by chance (docs/measurements/statistics.md). The test is of one look,
+        # and taken after each pair: the range, which must be wide as well, keeps its errors rare.
         is_wide = is_wide and spread_p_value(baseline, candidate, self._rule.noise_sd) < _ALPHA
         times = spread_ratio(baseline, candidate)
         text = f"runs range over {_percent(ranges[0])} before, {_percent(ranges[1])} after"
