@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from trimtab.flow import Budget, Task
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.play_fit import fitting, on_top, plan_of
 from trimtab.flow.plays import planned
 from trimtab.flow.score import Scorer
-from trimtab.records import Context, Objective, Play
+from trimtab.records import Context, Objective, Play, Role, Status, Trial
 from trimtab.search import RestartCost
 from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 
@@ -42,6 +44,40 @@ def test_the_most_promising_comes_first() -> None:
 def test_a_play_that_restarts_a_slow_tier_must_promise_more() -> None:
     assert order(RestartCost(frozenset({"app.heap", "app.pool"}), 1.0)) == ["pool", "keep", "heap"]
     assert order(RestartCost(frozenset({"app.heap", "app.pool"}), 2.0)) == ["keep", "pool", "heap"]
+
+
+SIGNED = [replace(PLAYS[0], sign="pool.waits > 0.01 * pool.uses"), PLAYS[1]]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_tried"),
+    [
+        ({"pool.waits": 7, "pool.uses": 100}, {"pool.waits": 9, "pool.uses": 200}, True),
+        ({"pool.waits": 7, "pool.uses": 100}, {"pool.waits": 7, "pool.uses": 200}, False),
+        ({"pool.waits": 7, "pool.uses": 100}, {"pool.waits": 0, "pool.uses": 200}, True),  # reset: nothing is known
+        ({"pool.uses": 100}, {"pool.waits": 0, "pool.uses": 200}, True),
+        ({}, {}, True),
+    ],
+)
+def test_a_play_of_which_the_server_shows_no_sign_is_not_tried(
+    before: dict[str, float], after: dict[str, float], is_tried: bool
+) -> None:
+    task = Task(
+        space=SPACE, baseline=SPACE.default(), advice=SPACE.default(), objective=Objective("throughput"),
+        budget=Budget(trials=40), context=Context(workload="w", clients=1),
+    )  # fmt: skip
+    scorer = Scorer(task)
+    scorer.trials += [
+        Trial(
+            number=i, role=role, config=task.baseline, context=task.context, status=Status.OK,
+            counters_before=before, counters_after=grown,
+        )
+        for i, (role, grown) in enumerate(((Role.BASELINE, after), (Role.SEARCH, {"pool.waits": 99, "pool.uses": 100})))
+    ]  # fmt: skip
+    phase = planned(task, SIGNED, scorer)
+    assert [play.name for play in phase.plan] == (["pool", "heap"] if is_tried else ["heap"])
+    why = "the baseline's runs do not show what it needs: pool.waits > 0.01 * pool.uses"
+    assert phase.left_out == ({} if is_tried else {"pool": why})
 
 
 GATED = Space(

@@ -12,8 +12,10 @@ import pytest
 
 from trimtab.errors import TargetError
 from trimtab.systems import CountingTarget
+from trimtab.systems.plays import shipped_plays
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.postgresql.target import PostgresTarget
+from trimtab.systems.server_catalog import server_catalog
 
 pytestmark = pytest.mark.service
 
@@ -49,6 +51,19 @@ def test_work_is_counted(target: PostgresTarget) -> None:
     assert all(value >= before.get(name, 0.0) for name, value in after.items())
     assert "bgwriter.buffers_alloc" in after
     assert ("checkpointer.num_timed" in after) == (target.machine().server_version >= "PostgreSQL 17")
+
+
+def test_what_a_play_needs_is_counted(target: PostgresTarget) -> None:
+    """By the newest server; an older one lacks some counts, and a play that needs one of these is tried there."""
+    known = server_catalog("postgresql").knob
+    plays = shipped_plays("postgresql", frozenset(known), frozenset()).play
+    needed = {count for play in plays.values() for count in play.counts}
+    assert len(needed) >= 10
+    missing = needed - target.counters().keys()
+    if target.machine().server_version >= "PostgreSQL 18":
+        assert not missing
+    else:
+        assert "database.parallel_workers_to_launch" in missing
 
 
 def test_what_does_not_count_up_is_left_out(target: PostgresTarget) -> None:

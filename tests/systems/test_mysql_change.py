@@ -18,6 +18,7 @@ from trimtab.systems.mysql import MysqlTarget
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.pending import starts_so
 from trimtab.systems.mysql.set_global import set_dynamic
+from trimtab.systems.plays import shipped_plays
 from trimtab.workload.observe import ObserveWorkload
 
 pytestmark = [pytest.mark.service]
@@ -53,6 +54,13 @@ def on_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[MysqlTarget]:
 
 def _running(target: MysqlTarget, name: str) -> object:
     return target.states()[name].running
+
+
+def test_what_a_play_needs_is_counted(target: MysqlTarget) -> None:
+    plays = shipped_plays("mysql", frozenset(CATALOG.knob), frozenset()).play
+    needed = {count for play in plays.values() for count in play.counts}
+    assert len(needed) >= 8
+    assert needed <= target.counters().keys()
 
 
 def test_the_pools_variables_are_left_alone_without_a_pool(target: MysqlTarget) -> None:

@@ -25,6 +25,7 @@ from trimtab.systems.mysql.pool import MEMORY_FACTS
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.set_global import Resize, resize_of, set_dynamic
 from trimtab.systems.mysql.variables import from_mariadb
+from trimtab.systems.plays import shipped_plays
 from trimtab.systems.rules import advised, check_rules, constraints, memory_of
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -229,6 +230,12 @@ def mariadb(cache: Path, state_dir: Path) -> Iterator[MysqlTarget]:
         assert _variable(target, POOL_MAX) == _variable(target, POOL) == 128 * MIB
         yield target
     target.close()
+
+
+@pytest.mark.service
+def test_what_a_play_needs_is_counted(mysql: MysqlTarget) -> None:
+    plays = shipped_plays("mysql", frozenset(CATALOG.knob), frozenset()).play
+    assert {count for play in plays.values() for count in play.counts} <= mysql.counters().keys()
 
 
 @pytest.mark.service

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trimtab.errors import UsageError
@@ -10,6 +12,8 @@ from trimtab.space import Knob, KnobKind, SafetyClass
 from trimtab.systems import KnobState
 from trimtab.systems.plays import fitting_plays, parse_plays, play_facts, shipped_plays
 from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.tier import Tier
+from trimtab.testing.fake_target import FakeTarget
 
 _BOUNDS = {"memory": 2.0**30, "cores": 2.0, "connections": 100.0, "disk": 1e11}
 _FILE = """
@@ -70,6 +74,25 @@ def test_tables_in_memory_that_fit_by_default_fit_in_the_whole_range(memory: flo
 def test_what_is_wrong_in_a_file_of_plays_is_told(when: str, settings: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         _parsed(when, settings)
+
+
+@pytest.mark.parametrize("sign", ["database.blks_read >", "reads > 0 and", "reads ? 3"])
+def test_a_sign_that_cannot_be_read_is_told(sign: str) -> None:
+    text = _FILE.format(when="", settings="cache = 1").replace("settings", f"sign = {sign!r}\nsettings")
+    with pytest.raises(UsageError, match=r"wrong at play\.p: sign=.* cannot be evaluated"):
+        parse_plays(text, {"cache"})
+
+
+def test_a_play_keeps_its_sign_and_a_stack_names_its_counters_in_full() -> None:
+    text = _FILE.format(when="", settings="jit = false").replace(
+        "settings", "sign = 'rows.read > 50 * calls'\nsettings"
+    )
+    facts = play_facts(Context("any", 4), Machine(cores=2, memory_bytes=1 << 30), _BOUNDS, latency_s=1.0)
+    (play,) = fitting_plays(parse_plays(text, _states().keys()).play, _states(), facts)
+    assert play.sign == "rows.read > 50 * calls"
+    tier = Tier(name="db", target=FakeTarget(), prefix="db.")
+    assert tier.play(play).sign == "db.rows.read > 50 * db.calls"
+    assert tier.play(replace(play, sign="")).sign == ""
 
 
 def test_text_that_is_no_toml_is_told() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.errors import SpaceError
 from trimtab.flow.task import Task
 from trimtab.records import WITHIN_LIMITS, Play
-from trimtab.space import Config, Value
+from trimtab.space import Config, Value, is_shown
 
 __all__ = ["fitting", "on_top", "plan_of", "restart_runs"]
 
@@ -18,8 +18,15 @@ _PARTS = (0.9, 0.8, 0.7, 0.6, 0.5)
 """Of a play's step, where the whole would break a constraint: less than half of it is another idea."""
 
 
-def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[str, str]]:
+def plan_of(
+    task: Task, plays: Sequence[Play], counted: Mapping[str, float] | None = None
+) -> tuple[tuple[Play, ...], dict[str, str]]:
     """Those that say something about this study's knobs, in the order in which they are to be tried; and why others do not.
+
+    Args:
+        task: of the study.
+        plays: the most promising first.
+        counted: what the target counted under the found settings: a play of which there is no sign is not tried.
 
     Where the found settings break a constraint, as a Java heap does that is larger than the study's memory budget, nothing can be
     tried on top of them: the nearest legal ones come first then, and the others go on from there.
@@ -36,6 +43,9 @@ def plan_of(task: Task, plays: Sequence[Play]) -> tuple[tuple[Play, ...], dict[s
         settings = {name: _legal(task, name, value) for name, value in felt.items()}
         if all(settings[name] == task.baseline[name] for name in settings):
             left_out[play.name] = "your settings have it already"
+            continue
+        if not is_shown(play.sign, counted or {}):
+            left_out[play.name] = f"the baseline's runs do not show what it needs: {play.sign}"
             continue
         plan.append(Play(name=play.name, settings=settings, worth=play.worth, chance=play.chance, reason=play.reason))
     if task.restarts:

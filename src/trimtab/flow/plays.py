@@ -11,6 +11,7 @@ learns from these runs like from all others; the proof decides what is claimed.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -268,9 +269,19 @@ class PlayPhase:
 
 def planned(task: Task, plays: Sequence[Play], scorer: Scorer) -> PlayPhase:
     """The plays that say something about this study's knobs, after the first runs of the baseline."""
-    plan, left_out = plan_of(task, plays)
+    plan, left_out = plan_of(task, plays, _counted(scorer.trials))
     plan, together = _ordered(task, scorer, plan)
     return PlayPhase(plan, left_out=left_out, together=together)
+
+
+def _counted(trials: Sequence[Trial]) -> dict[str, float]:
+    """By how much each counter of the target grew in all runs of the found settings together; without those that were reset."""
+    grown = defaultdict[str, list[float]](list)
+    for trial in trials:
+        if trial.role is Role.BASELINE and trial.status is Status.OK:
+            for name in trial.counters_before.keys() & trial.counters_after.keys():
+                grown[name].append(trial.counters_after[name] - trial.counters_before[name])
+    return {name: sum(values) for name, values in grown.items() if min(values) >= 0}
 
 
 def _ordered(task: Task, scorer: Scorer, plan: tuple[Play, ...]) -> tuple[tuple[Play, ...], tuple[str, ...]]:

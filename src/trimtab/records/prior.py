@@ -30,6 +30,8 @@ class Play:
         worth: by how much the loss (a log-ratio) is expected to fall if the play works, above 0: 0.1 is about 10 %.
         chance: probability that it works here, above 0 and below 1.
         reason: one sentence for people.
+        sign: what the target must have counted under the found settings for the play to be worth a run: a condition in the
+            language of constraints over the growth of its counters. Without it, or where a counter is not known, it is worth one.
 
     Raises:
         UsageError: no settings, or `worth` or `chance` outside its range.
@@ -40,6 +42,7 @@ class Play:
     worth: float = 0.05
     chance: float = 0.5
     reason: str = ""
+    sign: str = ""
 
     def __post_init__(self) -> None:
         if not self.settings:

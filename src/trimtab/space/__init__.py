@@ -8,7 +8,7 @@ from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
     from trimtab.space.axis import base_value
-    from trimtab.space.condition import amount, is_true
+    from trimtab.space.condition import amount, is_shown, is_true
     from trimtab.space.config import Config
     from trimtab.space.constraint import Constraint
     from trimtab.space.knob import Knob, KnobKind, RestartClass, SafetyClass, Value
@@ -18,7 +18,7 @@ else:
         __name__,
         {
             "axis": "base_value",
-            "condition": "amount is_true",
+            "condition": "amount is_shown is_true",
             "config": "Config",
             "constraint": "Constraint",
             "knob": "Knob KnobKind RestartClass SafetyClass Value",
@@ -37,5 +37,6 @@ __all__ = [
     "Value",
     "amount",
     "base_value",
+    "is_shown",
     "is_true",
 ]

@@ -15,7 +15,7 @@ from trimtab.space.expression import Node, Type, check, names_in, parse
 from trimtab.space.knob import Knob, Value
 from trimtab.units import Dimension
 
-__all__ = ["Condition", "amount", "as_column", "constant_type", "is_true", "ordered_conditions"]
+__all__ = ["Condition", "amount", "as_column", "constant_type", "is_shown", "is_true", "ordered_conditions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,18 @@ def is_true(text: str, facts: Mapping[str, float], dimensions: Mapping[str, Dime
     tree = parse(text)
     check(tree, {name: Type(dimension=dimensions[name]) for name in facts if name in dimensions}, text)
     return bool(holds(tree, {name: np.float64(value) for name, value in facts.items()}).all())
+
+
+def is_shown(text: str, counted: Mapping[str, float]) -> bool:
+    """Whether a condition over counts of a server holds; so it does where it is empty, or one of its counts is not known.
+
+    Raises:
+        SpaceError: it is not in the language.
+    """
+    names = _parsed(text)[1] if text else ()
+    if not text or any(name not in counted for name in names):
+        return True
+    return is_true(text, {name: counted[name] for name in names}, dict.fromkeys(names, Dimension.NUMBER))
 
 
 def amount(text: str, facts: Mapping[str, Value]) -> float:

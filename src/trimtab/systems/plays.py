@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from trimtab.errors import InternalError, SpaceError, UsageError
 from trimtab.records import Context, Machine, Play
-from trimtab.space import Value, amount, is_true
+from trimtab.space import Constraint, Value, amount, is_shown, is_true
 from trimtab.systems.base import KnobState
 from trimtab.systems.overlay import Bounds
 from trimtab.units import Dimension, unit_factor
@@ -58,6 +58,7 @@ class PlayEntry(BaseModel):
 
     reason: str = Field(min_length=10, max_length=160)
     when: str = ""
+    sign: str = ""
     settings: dict[str, bool | int | float | str] = Field(min_length=1, max_length=4)
     worth: float = Field(0.05, gt=0, le=3)
     chance: float = Field(0.3, gt=0, lt=1)
@@ -75,12 +76,25 @@ class PlayEntry(BaseModel):
             self.fits(facts)
         except SpaceError as error:
             yield f"when={self.when!r} cannot be evaluated: {error.message}"
+        try:
+            is_shown(self.sign, dict.fromkeys(self.counts, 1.0))
+        except SpaceError as error:
+            yield f"sign={self.sign!r} cannot be evaluated: {error.message}"
         for name, value in self.settings.items():
             if isinstance(value, str) and set(value) & set("*/("):
                 try:
                     amount(value, _numbers(facts))
                 except SpaceError as error:
                     yield f"settings {name}={value!r} cannot be evaluated: {error.message}"
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The counters that its sign speaks of.
+
+        Raises:
+            SpaceError: the sign is not in the language.
+        """
+        return Constraint(self.sign).names if self.sign else ()
 
     def fits(self, facts: Mapping[str, float]) -> bool:
         """Whether its condition holds.
@@ -243,6 +257,13 @@ def fitting_plays(
         settings = values.of(entry.settings) if entry.fits(facts) else None
         if settings is not None:
             found.append(
-                Play(name=name, settings=settings, worth=entry.worth, chance=entry.chance, reason=entry.reason)
+                Play(
+                    name=name,
+                    settings=settings,
+                    worth=entry.worth,
+                    chance=entry.chance,
+                    reason=entry.reason,
+                    sign=entry.sign,
+                )
             )
     return tuple(sorted(found, key=lambda play: -play.worth * play.chance))

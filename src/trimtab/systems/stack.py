@@ -281,15 +281,7 @@ class Stack:
         ]
         if all(plays is None for _, plays in asked):
             return None
-        found = [
-            replace(
-                play,
-                name=tier.full(play.name),
-                settings={tier.full(name): value for name, value in play.settings.items()},
-            )
-            for tier, plays in asked
-            for play in plays or ()
-        ]
+        found = [tier.play(play) for tier, plays in asked for play in plays or ()]
         return tuple(sorted(found, key=lambda play: -play.worth * play.chance))
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:

@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from types import TracebackType
 
 from trimtab.errors import TrimtabError, UsageError
+from trimtab.records import Play
 from trimtab.space import Config
 from trimtab.space.rename import renamed
 from trimtab.systems.base import KnobState, Target
@@ -59,6 +60,12 @@ class Tier:
         knob = state.knob
         condition = None if knob.condition is None else renamed(knob.condition, self.full)
         return replace(state, knob=replace(knob, name=self.full(knob.name), condition=condition))
+
+    def play(self, play: Play) -> Play:
+        """One of its plays as the stack has it."""
+        settings = {self.full(name): value for name, value in play.settings.items()}
+        sign = renamed(play.sign, self.full) if play.sign else ""
+        return replace(play, name=self.full(play.name), settings=settings, sign=sign)
 
     def permitted(self) -> Tier:
         """With its target as one sees it who may change settings (see `RestrictedTarget`).
