@@ -141,6 +141,41 @@ def test_T4_kill_during_restore_is_finished_by_the_next(place_18: Place, with_de
     check_invariants(place_18, before)
 
 
+BROKEN = """
+import sys
+from trimtab.trial import room
+
+def broken(*arguments, **more):
+    raise KeyError("a bug")
+
+room.put_back = broken
+from trimtab.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_T4_a_way_back_that_a_bug_cuts_off_is_made_by_the_dead_man(place_18: Place, tmp_path: Path) -> None:
+    before = take_picture(place_18.server)
+    script = tmp_path / "broken.py"
+    script.write_text(BROKEN)
+    ended = start_trimtab(
+        BENCH,
+        script=script,
+        cwd=place_18.folder,
+        env=place_18.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _, err = ended.communicate(timeout=120)
+    assert ended.returncode == 70, err
+    wait_for_deadman(place_18)
+    check_unmixed(take_picture(place_18.server), before)
+    assert "the dead-man put target db back: restored as it was found" in place_18.run("recover").err
+    (report,) = (place_18.folder / "tmp").glob("trimtab-bug-*.txt")
+    report.unlink()
+    check_invariants(place_18, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM] if IS_FULL else [signal.SIGINT])
 def test_T5_signal_twice_still_restores(own_place_18: Place, number: signal.Signals) -> None:
     place = own_place_18

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -50,6 +55,40 @@ def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) ->
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, "the grandchild outlived the time-out"
         time.sleep(0.01)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that every user may enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+@pytest.mark.needs("root")
+def test_one_that_may_not_be_killed_does_not_block(open_folder: Path) -> None:
+    """As `sudo systemctl restart` for a user who is not root: the process is root's."""
+    setpriv = shutil.which("setpriv")
+    assert setpriv is not None
+    as_root = open_folder / "as-root"
+    shutil.copy(setpriv, as_root)
+    as_root.chmod(0o4755)
+    code = f"""
+import os
+from trimtab.errors import TargetError
+from trimtab.host import LocalHost
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    LocalHost().run([{str(as_root)!r}, "--ruid", "0", "sleep", "8"], timeout_s=1)
+except TargetError as error:
+    print(error.message)
+"""
+    began = time.monotonic()
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert re.search("did not end within timeout_s=1, and cannot be killed: pid=[0-9]+$", told.stdout.strip()), told
+    assert time.monotonic() - began < 7
 
 
 def test_a_daemon_left_behind_does_not_block(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,46 @@ def test_a_line_that_the_audit_log_does_not_take_makes_no_failure_of_what_was_ap
     (bench.path / "journal" / "audit.jsonl").rmdir()
     rollback("s", bench.path)
     assert bench.values() == bench.found
+
+
+@pytest.mark.needs("mounts")
+def test_a_state_directory_that_can_only_be_read_is_told(bench: Following) -> None:
+    """As a file system is after an error of its disk: the way back is made, and the entry stays for `recover`."""
+    entry = Journal(bench.path).begin(
+        *(target.snapshot() for target in bench.targets.values()), study="s", purpose="tune"
+    )
+    journal = bench.path / "journal"
+    subprocess.run(["mount", "--bind", journal, journal], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,ro,bind", journal], check=True)
+        with pytest.raises(TargetError) as caught:
+            entry.close("restored")
+    finally:
+        subprocess.run(["umount", journal], check=True)
+    assert (
+        caught.value.message == f"restored; but journal entry={entry.path.name} cannot be closed: Read-only file system"
+    )
+    assert caught.value.hint == f"make directory={str(journal)!r} writable again, then run `trimtab recover`"
+    assert [each.path for each in Journal(bench.path).open_entries()] == [entry.path]
+
+
+def test_an_entry_that_is_marked_as_closed_is_so_whatever_becomes_of_its_files(
+    bench: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix in (".open", ".copy"):
+            raise PermissionError(13, "Permission denied")
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        bench.commit(db__method="ring")
+    assert bench.targets["db"].values["method"] == "ring"
+    assert "restore db" not in bench.log
+    assert Journal(bench.path).open_entries() == []
+    assert {path.name for path in (bench.path / "journal").iterdir()} == {"audit.jsonl"}
 
 
 @pytest.mark.parametrize("is_announced", [False, True])

@@ -15,7 +15,7 @@ import pytest
 from trimtab.errors import RestoreError, TargetError
 from trimtab.systems import Snapshot
 from trimtab.trial import DeadMan, Journal, deadman_process, signals_wait, take_news
-from trimtab.trial.deadman import silence_s
+from trimtab.trial.deadman import relieved, silence_s
 from trimtab.trial.journal import Entry
 from trimtab.trial.undo import tell_later
 
@@ -79,6 +79,59 @@ process["_undo"]("entry", b"", found, is_tuner_gone=True, why="dead")
 """
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert told == [told[0], "900", told[0]]
+
+
+def test_what_it_starts_has_the_tuners_environment(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart command may start a program in Python, which must not find Trimtab's modules before its own."""
+    monkeypatch.setenv("PYTHONPATH", "/of/the/user")
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    words = Path(f"/proc/{deadman.pid}/environ").read_bytes().split(b"\0")
+    assert dict(word.split(b"=", 1) for word in words if word) == dict(os.environb)
+    entry.close("restored")
+    deadman.stop()
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(1, "Operation not permitted"), OSError(38, "Function not implemented")]
+)
+def test_a_kernel_or_container_without_handles_of_processes_has_the_pipe(
+    monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    def refuse(pid: int) -> int:
+        raise error
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    ours, theirs = os.pipe()
+    tuner = deadman_process._Tuner(os.getpid(), ours)
+    assert not tuner.listen(0.0)
+    assert not tuner.is_dead
+    os.close(theirs)
+    tuner.listen(1.0)
+    assert tuner.is_dead
+    os.close(ours)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_closed", "goes_on"),
+    [
+        (KeyboardInterrupt(), False, True),
+        (KeyError("a bug"), False, True),
+        (KeyboardInterrupt(), True, False),
+        (RestoreError("it is said what to do"), False, False),
+    ],
+)
+def test_it_goes_on_where_the_way_back_was_cut_off(
+    entry: Entry, error: BaseException, is_closed: bool, goes_on: bool
+) -> None:
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    if is_closed:
+        entry.close("restored")
+    with pytest.raises(type(error)), relieved(deadman, entry):
+        raise error
+    assert (deadman._process.poll() is None) is goes_on
+    deadman.stop()
 
 
 def test_it_cannot_be_started(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def roll_back(bench: Following) -> None:
     [
         (NO_PLACE, "FileNotFoundError: .*No usable temporary directory", "put that right, then run `trimtab recover`"),
         (STRANGE, "targets of this kind are not installed", "install them"),
+        (KeyError("level"), "KeyError: 'level'", "put that right, then run `trimtab recover`"),
     ],
 )
 def test_the_others_are_put_back(
@@ -86,6 +87,25 @@ def test_a_change_that_failed_is_taken_back_on_the_others(bench: Following, monk
     with pytest.raises(RestoreError, match=message):
         bench.commit(db__method="ring", app__method="ring", web__method="ring")
     assert dict(bench.targets["db"].values) == bench.found["db"]
+
+
+def test_a_bug_of_one_leaves_the_others_as_found_and_the_dead_man_watching(
+    bench: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It makes the way back with what it reads from the journal, once this process has ended."""
+    rooms: list[Any] = []
+
+    def leave() -> None:
+        with bench.room() as room:
+            rooms.append(room)
+            bench.run(room, hand_over=True, db__method="ring", app__method="ring", web__method="ring")
+            fails(bench, monkeypatch, "app.restore", KeyError("level"))
+
+    with pytest.raises(KeyError):
+        leave()
+    assert {name for name, target in bench.targets.items() if dict(target.values) != bench.found[name]} == {"app"}
+    assert rooms[0]._guard._process.poll() is None
+    rooms[0]._guard.stop()
 
 
 def test_one_that_follows_and_cannot_be_restarted_is_told(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,9 @@ from trimtab.host.limits import read_limits
 
 __all__ = ["LocalHost", "sync_folder"]
 
+_KILL_S = 10.0
+"""How long a killed process may take to end; one that waits for a disk or a network that does not answer never does."""
+
 
 class LocalHost:
     """Commands and files of this machine; see `Host`."""
@@ -203,14 +206,24 @@ def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: floa
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired as error:
+        still = "" if _killed(process) else f", and cannot be killed: pid={process.pid}"
         raise TargetError(
-            f"command={' '.join(argv)!r} did not end within timeout_s={timeout_s:g}",
+            f"command={' '.join(argv)!r} did not end within timeout_s={timeout_s:g}{still}",
             hint="run it by hand to see what it waits for",
         ) from error
-    finally:
-        if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    except BaseException:
+        _killed(process)
+        raise
+
+
+def _killed(process: subprocess.Popen[bytes]) -> bool:
+    """Kills a command with its process group; False for one of another user's, as sudo's are, or that hangs in the kernel."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(_KILL_S)
+    except (PermissionError, subprocess.TimeoutExpired):
+        return False
+    return True
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,13 +13,24 @@ from trimtab.host import (
     process_name,
     process_numbers,
     process_started_s,
+    process_title,
     processes,
+    works_in,
 )
 
 __all__ = ["PidFile", "run_of"]
 
 _STALE_S = 2.0
 """A pid file is written soon after its process began: one older than the process is of an earlier one."""
+
+_LATE_S = 86400.0
+"""A start that replays a log writes its pid file late, and some programs write it again at a reload: not of a process that has
+run for a day, unless it is like the file."""
+
+_ANY_FILE = frozenset(
+    {"pid", "pids", "run", "var", "tmp", "log", "logs", "data", "server", "daemon", "service", "process"}
+)
+"""Names of files and folders that say nothing of the program."""
 
 _ANY_PROGRAM = re.compile(r"java|(python|ruby|php|perl|lua)[\d.]*|node(js)?|dotnet|mono|beam\.smp|\w*sh")
 """Processes of many programs have such a name: it says nothing of which one this is."""
@@ -69,6 +80,8 @@ class PidFile:
         is_told_by_name = self._process is not None and not _ANY_PROGRAM.fullmatch(self._process)
         if not is_told_by_name and self._is_older_than(pid):
             return f"it ({name!r}) began after the pid file was written"
+        if not is_told_by_name and self._was_brought(pid):
+            return f"it ({name!r}) ran for more than a day when the pid file was written, which may be a copy from elsewhere"
         if (inner := self._writer_inside(pid)) is not None:
             return f"pid={inner} ({process_name(inner)!r}), of a container, has that number there, and began later"
         self.know(run)
@@ -79,6 +92,16 @@ class PidFile:
         for a process that began before."""
         age_s, written_s = process_started_s(pid), self._written_s()
         return age_s is not None and written_s is not None and age_s < written_s - _STALE_S
+
+    def _was_brought(self, pid: int) -> bool:
+        """Whether the file was written long after the process began, and nothing of that is like the file: one that was copied
+        from another machine has the number of any process here."""
+        age_s, written_s = process_started_s(pid), self._written_s()
+        if age_s is None or written_s is None or age_s - written_s < _LATE_S or works_in(pid, self.path.parent):
+            return False
+        names = {each.lower().rstrip("0123456789") for each in (self.path.stem, self.path.parent.name)} - _ANY_FILE
+        said = f"{process_name(pid)} {process_title(pid)}".lower()
+        return not any(name in said for name in names if len(name) > 2)
 
     def _writer_inside(self, pid: int) -> int | None:
         """A process that has this number in a namespace inside ours, and began after `pid` and before the file was written: of

@@ -78,9 +78,10 @@ def read_beside(folder: Path) -> Beside | None:
         UsageError: it is not this user's.
     """
     path = _path(folder)
-    if not path.exists():
+    try:
+        content = read_state_file(path)
+    except FileNotFoundError:
         return None
-    content = read_state_file(path)
     head = next(iter(read_lines(content)), None)
     if head is None or not {"journal", "pid", "owner"} <= head.keys():
         raise TargetError(

@@ -139,6 +139,7 @@ def put_back(
     """
     done: dict[str, Undone] = {}
     failed: list[TargetError] = []
+    bugs: list[Exception] = []
     for snapshot in ways_back(entry):
         tier = stack.tier(snapshot.target)
         if only is not None and tier.name not in only:
@@ -149,6 +150,9 @@ def put_back(
         except (TrimtabError, OSError) as error:
             failed.append(as_target_error(error, f"target={tier.name!r} could not be put back"))
             continue
+        except Exception as error:  # noqa: BLE001 - of a plug-in, say: the other tiers must not stay changed for it
+            bugs.append(error)
+            continue
         entry.note_if_possible(RESTORED, {"target": tier.name, "restarted": one.restarted})
         done[tier.name] = Undone(
             put_back=tuple(tier.full(text) for text in one.put_back),
@@ -156,6 +160,8 @@ def put_back(
             restarted=one.restarted,
         )
     failed += _followed(stack, entry, done)
+    if bugs:
+        raise bugs[0]
     if len(failed) == 1:
         raise failed[0]
     if failed:

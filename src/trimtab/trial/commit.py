@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.systems import Own, Snapshot
 from trimtab.trial.change import Goal, change, memory_detail, put_back
-from trimtab.trial.deadman import DeadMan
+from trimtab.trial.deadman import DeadMan, relieved
 from trimtab.trial.entry import APPLIED, FAILED, RESTORED, Entry, own_to_json
 from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_wait
@@ -36,13 +36,11 @@ def _watched(entry: Entry) -> Iterator[DeadMan]:
     with signals_wait():
         try:
             deadman = DeadMan.start(entry)
-        except TargetError:
+        except BaseException:
             entry.close("nothing was changed")
             raise
-        try:
+        with relieved(deadman, entry):
             yield deadman
-        finally:
-            deadman.stop()
 
 
 def commit(

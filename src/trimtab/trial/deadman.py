@@ -19,8 +19,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +32,7 @@ from trimtab.trial.journal import Journal
 from trimtab.trial.undo import as_target_error, tell_later, undo
 from trimtab.units import format_duration
 
-__all__ = ["DeadMan", "silence_s", "undo_for_tuner"]
+__all__ = ["DeadMan", "relieved", "silence_s", "undo_for_tuner"]
 
 T = TypeVar("T")
 
@@ -129,15 +129,15 @@ class DeadMan:
         (beats_in, beats_out), (status_in, status_out), (secrets_in, secrets_out) = os.pipe(), os.pipe(), os.pipe()
         program = Path(__file__).with_name("deadman_process.py")
         words = [str(entry.path), str(os.getpid()), f"{silence:g}", str(beats_in), str(status_out), str(secrets_in)]
+        modules = os.pathsep.join(os.path.abspath(p) for p in sys.path if p)
         try:
             process = subprocess.Popen(
                 # Our own path comes with it: what an interpreter does at its start to find one is a third of that start.
-                [sys.executable, "-S", str(program), *words],
+                [sys.executable, "-S", str(program), *words, modules],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # In the tuner's folder: PGPASSFILE and its like may be relative to it.
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(os.path.abspath(p) for p in sys.path if p)},
                 start_new_session=True,  # a hang-up or Ctrl-C is for the tuner alone
                 pass_fds=(beats_in, status_out, secrets_in),
             )
@@ -264,6 +264,24 @@ class DeadMan:
             self._process.wait()
 
 
+@contextmanager
+def relieved(deadman: DeadMan, entry: Entry) -> Iterator[None]:
+    """Lets the dead-man of `entry` end after what is done inside: that is closed, or an error says what is left to the user.
+
+    It goes on to watch when that was cut off (a signal, a bug): it makes the way back once this process has ended.
+    """
+    try:
+        yield
+    except TrimtabError:
+        deadman.stop()
+        raise
+    except BaseException:
+        if not entry.is_open:
+            deadman.stop()
+        raise
+    deadman.stop()
+
+
 def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str, secrets: bytes = b"") -> bool:
     """What the dead-man's process does: undoes the entry at `path`; whether its targets are well.
 
@@ -274,7 +292,13 @@ def undo_for_tuner(path: str, *, is_tuner_gone: bool, why: str, secrets: bytes =
     """
     receive(secrets)
     file = Path(path)
-    entry = next((e for e in Journal(file.parent.parent).open_entries() if e.path == file), None)
+    try:
+        entry = Journal(file.parent.parent).open_entry(file)
+    except (TrimtabError, OSError) as error:
+        found = as_target_error(error, f"entry={file.name} could not be read")
+        with suppress(OSError):
+            tell_later(file.parent.parent, f"Trimtab was {why}; the dead-man could not restore: {found.message}")
+        return False
     if entry is None:
         return True
     with entry.claim(_CLAIM_S) as is_ours:

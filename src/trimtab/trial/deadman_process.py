@@ -1,11 +1,13 @@
 """The dead-man's own process: waits for the tuner to fall silent, then undoes the journal entry it was given.
 
-    python deadman_process.py ENTRY.open TUNER_PID SILENCE_S BEATS_FD STATUS_FD SECRETS_FD
+    python deadman_process.py ENTRY.open TUNER_PID SILENCE_S BEATS_FD STATUS_FD SECRETS_FD MODULES
 
 It is started as a file, not as a module, so that while it waits it holds nothing but the interpreter: Trimtab is imported
-when there is something to restore. It is told by the tuner through BEATS_FD: "." I live, "c" the entry is closed; the
-end of the pipe, or of the process, is the tuner's death. It tells the tuner through STATUS_FD: "r" ready, "R" restoring
-(the tuner fell silent), "D" done, "F" failed. What it needs to log in to the target comes through SECRETS_FD at its start.
+when there is something to restore, from the folders MODULES. They are no PYTHONPATH: what it starts would have it too.
+
+It is told by the tuner through BEATS_FD: "." I live, "c" the entry is closed; the end of the pipe, or of the process, is the
+tuner's death. It tells the tuner through STATUS_FD: "r" ready, "R" restoring (the tuner fell silent), "D" done, "F" failed.
+What it needs to log in to the target comes through SECRETS_FD at its start.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ class _Tuner:
         try:
             self._process = os.pidfd_open(pid)
             self._poll.register(self._process, select.POLLIN)
-        except ProcessLookupError:
-            self._process = -1  # gone before we came: the pipe says so too
+        except (OSError, AttributeError):
+            # Gone before we came, or no such call: kernels before 5.3, containers that forbid it. The pipe says so too.
+            self._process = -1
         self.is_dead = False
         self.has_closed = False
 
@@ -111,13 +114,13 @@ def _set_oom_score(score: str) -> str:
 
 def main(arguments: list[str]) -> int:
     """See the module."""
-    # The folder of this file would let its neighbours shadow modules of the standard library.
-    sys.path.pop(0)
+    entry, pid, silence_s, beats, status, secrets, modules = arguments
+    # Without the folder of this file, whose modules would shadow some of the standard library.
+    sys.path[:] = modules.split(os.pathsep)
     # Not SIG_IGN: what it starts would ignore them too, and a Java server that ignores SIGTERM cannot be stopped in order.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     oom_score = _set_oom_score(_OOM_SCORE)
-    entry, pid, silence_s, beats, status, secrets = arguments
     return watch(entry, int(pid), float(silence_s), int(beats), int(status), int(secrets), oom_score)
 
 

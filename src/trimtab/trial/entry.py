@@ -281,6 +281,9 @@ class Entry:
         """Marks the entry as done: the targets are as they were found, or as the user wants them. Idempotent.
 
         The line "close" is the moment: a death after it leaves an entry that the next reader only tidies away.
+
+        Raises:
+            TargetError: it is marked in no file, or the audit log lacks its line: the message says which.
         """
         if not self.is_open:
             return
@@ -312,13 +315,27 @@ class Entry:
             ) from error
         finally:
             forget_beside(self.snapshots)  # first: what lies there without its entry is of one that was lost
+            self._remove(outcome)
+
+    def _remove(self, outcome: str) -> None:
+        try:
             for path in (self._reserve, self._copy, self.path):
                 path.unlink(missing_ok=True)
             sync_folder(self.path.parent)
+        except OSError as error:
+            if any(step == "close" for step, _ in self.steps()):
+                return  # the next reader tidies it away
+            raise TargetError(
+                f"{outcome}; but journal entry={self.path.name} cannot be closed: {error.strerror}",
+                hint=f"make directory={str(self.path.parent)!r} writable again, then run `trimtab recover`",
+            ) from error
 
 
 def lines_of(path: Path) -> list[dict[str, Any] | None]:
-    return read_lines(read_state_file(path)) if path.exists() else []
+    try:
+        return read_lines(read_state_file(path))
+    except FileNotFoundError:  # not asked before: another process may close the entry at any moment
+        return []
 
 
 def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, Any] | None]) -> list[dict[str, Any]]:

@@ -173,19 +173,33 @@ class Journal:
         stems = {path.stem for path in self._directory.iterdir() if path.suffix in (".open", ".copy")}
         entries = []
         for stem in sorted(stems, key=lambda name: name.rpartition("-")[2].zfill(20)):
-            entry = self._read(self._directory / f"{stem}.open")
-            closed = [detail for step, detail in entry.steps() if step == "close"]
-            if closed:
-                entry._finish(str(closed[-1].get("outcome", "")), "trimtab")
-            else:
+            entry = self.open_entry(self._directory / f"{stem}.open")
+            if entry is not None:
                 entries.append(entry)
         return entries
 
-    def _read(self, path: Path) -> Entry:
+    def open_entry(self, path: Path) -> Entry | None:
+        """The entry whose .open file is `path`, whatever has become of the others; None when it is closed.
+
+        Raises:
+            TargetError: as of `open_entries`.
+        """
+        entry = self._read(path)
+        if entry is None:
+            return None
+        closed = [detail for step, detail in entry.steps() if step == "close"]
+        if closed:
+            entry._finish(str(closed[-1].get("outcome", "")), "trimtab")
+        return entry if entry.is_open and not closed else None
+
+    def _read(self, path: Path) -> Entry | None:
+        """None when both its files are gone: it was closed."""
         heads = []
         for file in (path, path.with_suffix(".copy")):
             lines = lines_of(file)
             heads += [line for line in lines[:1] if line is not None and "step" not in line]
+        if not heads and not (path.exists() or path.with_suffix(".copy").exists()):
+            return None
         if not heads:
             raise TargetError(
                 f"cannot read journal entry={path.name}: it is damaged, and so is its copy",

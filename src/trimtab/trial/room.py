@@ -27,7 +27,7 @@ from trimtab.space import Config, Space, Value
 from trimtab.systems import MemoryModel, Stack, Step, Undone
 from trimtab.trial.change import Changed, Goal, change, put_back, step_detail
 from trimtab.trial.counting import complete, versions_of
-from trimtab.trial.deadman import DeadMan
+from trimtab.trial.deadman import DeadMan, relieved
 from trimtab.trial.draft import Draft
 from trimtab.trial.entry import FAILED, Entry
 from trimtab.trial.follow import settle
@@ -116,22 +116,21 @@ class TrialRoom:
         try:
             self._deadman = DeadMan.start(self._entry)
             self._runs.begin(self._entry, self._workload)
-        except TargetError:
+        except BaseException:
             self._entry.close("nothing was changed")
+            if self._deadman is not None:
+                self._deadman.stop()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            with signals_wait():
-                with self._runs.cleaned_up(self._workload):
-                    self.restore()
-                if not self._is_stuck:
-                    self._opened.close(self._outcome)
-        finally:
-            self._guard.stop()
+        with relieved(self._guard, self._opened), signals_wait():
+            with self._runs.cleaned_up(self._workload):
+                self.restore()
+            if not self._is_stuck:
+                self._opened.close(self._outcome)
 
     @property
     def _opened(self) -> Entry:

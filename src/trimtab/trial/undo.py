@@ -47,7 +47,7 @@ def reattach(snapshot: Snapshot, state_dir: Path) -> Target:
     return target
 
 
-def as_target_error(error: TrimtabError | OSError, what: str) -> TargetError:
+def as_target_error(error: Exception, what: str) -> TargetError:
     """`error` as one that a way back meets target by target: whatever stops one of them must not stop the others.
 
     Args:
@@ -134,7 +134,7 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
     for snapshot in ways_back(entry):
         try:
             done[snapshot.target] = _restore(entry, snapshot, holder if is_tuner_gone else None)
-        except (TrimtabError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - of a plug-in, say: the other targets must not stay changed for it
             failed.append(as_target_error(error, f"target={snapshot.target!r} could not be put back"))
             continue
         if is_tuner_gone:

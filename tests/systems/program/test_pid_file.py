@@ -128,6 +128,57 @@ def test_a_thread_of_the_kernel_is_no_program(folder: Path, monkeypatch: pytest.
     assert file.stranger(os.getpid()).endswith("is a thread of the kernel")
 
 
+@pytest.fixture
+def old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process began ten days ago."""
+    monkeypatch.setattr(pid_file, "process_started_s", lambda pid: 864000.0)
+
+
+@pytest.mark.usefixtures("old")
+@pytest.mark.parametrize("table", [{}, {"process": "java"}], ids=["no name", "java"])
+def test_a_file_that_was_copied_from_another_machine_is_not_believed(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]
+) -> None:
+    """Its number is that of some process here, which a reload by `kill -HUP {pid}` would end."""
+    program = tmp_path_factory.mktemp("elsewhere") / "java"
+    program.symlink_to(shutil.which("sleep") or "sleep")
+    stranger = subprocess.Popen([program, "60"])
+    try:
+        (folder / "pid").write_text(f"{stranger.pid}\n")
+        target = target_of(folder, **table)
+        with pytest.raises(TargetError, match="another process: it .'java'. ran for more than a day when") as caught:
+            target.open()
+        assert "and its process name" in str(caught.value.hint)
+        assert target._reach.pid is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.usefixtures("old")
+def test_a_file_that_a_program_writes_again_later_is(folder: Path, start: Start) -> None:
+    """As httpd does at each reload; its name, its command line or its folder is like the file's."""
+    process = start("squeezer")
+    assert PidFile(str(folder / "pid"), "squeezer").stranger(process.pid) == ""
+    (folder / "squeezer.pid").write_text(f"{process.pid}\n")
+    assert PidFile(str(folder / "squeezer.pid"), None).stranger(process.pid) == ""
+    here = subprocess.Popen(["sleep", "60"], cwd=folder)
+    try:
+        (folder / "pid").write_text(f"{here.pid}\n")
+        assert PidFile(str(folder / "pid"), None).stranger(here.pid) == ""
+    finally:
+        here.kill()
+        here.wait()
+
+
+@pytest.mark.usefixtures("old")
+def test_a_late_file_of_a_program_that_was_seen_before_is_believed(folder: Path, start: Start) -> None:
+    process = start("java")
+    file = PidFile(str(folder / "pid"), None)
+    file.know(run_of(process.pid))
+    assert file.stranger(process.pid) == ""
+
+
 @pytest.mark.needs("namespaces")
 def test_a_number_inside_a_container_is_not_the_process_here_that_has_it_too(folder: Path) -> None:
     process = subprocess.Popen(["unshare", "--pid", "--fork", "--kill-child", "sleep", "60"])
