@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -55,6 +56,24 @@ class Catalogued(ABC, Generic[S, R]):
         self.settings = settings
         self._reach = reach
         self._base: Snapshot | None = None
+        self._n_visits = 0
+        self._limits_seen: Limits | None = None
+
+    @contextmanager
+    def _visit(self) -> Iterator[None]:
+        """For looks that follow one another at once: this machine's limits are read once, and one connection serves for all."""
+        self._n_visits += 1
+        try:
+            with self._shared():
+                yield
+        finally:
+            self._n_visits -= 1
+            if not self._n_visits:
+                self._limits_seen = None
+
+    def _shared(self) -> AbstractContextManager[None]:
+        """What else looks share within a visit."""
+        return nullcontext()
 
     @abstractmethod
     def _look(self) -> Any:
@@ -105,7 +124,8 @@ class Catalogued(ABC, Generic[S, R]):
         """
         own, told = self.settings, _TOLD
         if self._reach.is_here:
-            seen = read_limits(pid=self._reach.pid)
+            seen = self._limits_seen or read_limits(pid=self._reach.pid)
+            self._limits_seen = seen if self._n_visits else None
             return seen if own.cores is None else replace(seen, cores=own.cores, cores_source=told)
         if own.cores is None or own.memory is None:
             raise self._unknown()
@@ -217,17 +237,19 @@ class Catalogued(ABC, Generic[S, R]):
 
     def advise(self, context: Context) -> Config:
         """The catalogue's advice over the changeable knobs."""
-        states, disk = self.states(), self.machine().disk
-        kinds = {"ssd": float(disk == "ssd"), "hdd": float(disk == "hdd")}
-        facts = {**self._bounds(states), "clients": float(context.clients), **kinds}
-        return advised(self.catalog, states, facts, self._memory_of(states, context))
+        with self._visit():
+            states, disk = self.states(), self.machine().disk
+            kinds = {"ssd": float(disk == "ssd"), "hdd": float(disk == "hdd")}
+            facts = {**self._bounds(states), "clients": float(context.clients), **kinds}
+            return advised(self.catalog, states, facts, self._memory_of(states, context))
 
     def constraints(self, names: Sequence[str], context: Context) -> tuple[Constraint, ...]:
         """The memory budget and the catalogue's rules over those of `names` that matter."""
-        states = self._states_as_found()
-        facts = {**self._bounds(states), "clients": float(context.clients), **self._more_facts()}
-        budgets = (self._memory_of(states, context).constraint(names), self._room(states, names))
-        rules = constraints(self.catalog, names, states, facts, product=self._product())
+        with self._visit():
+            states = self._states_as_found()
+            facts = {**self._bounds(states), "clients": float(context.clients), **self._more_facts()}
+            budgets = (self._memory_of(states, context).constraint(names), self._room(states, names))
+            rules = constraints(self.catalog, names, states, facts, product=self._product())
         return (*(budget for budget in budgets if budget is not None), *rules)
 
     def _room(self, states: Mapping[str, KnobState], names: Sequence[str]) -> Constraint | None:
@@ -266,12 +288,13 @@ class Catalogued(ABC, Generic[S, R]):
         Raises:
             ApplyError: the config cannot work, with the reason.
         """
-        states = self._states_as_found()
-        check_config(config, states)
-        facts = {**self._bounds(states), "clients": 1.0}
-        check_rules(self.catalog, config, states, facts, product=self._product())
-        self._check(config, states)
-        check_memory(config, self._memory_of_one(states))
+        with self._visit():
+            states = self._states_as_found()
+            check_config(config, states)
+            facts = {**self._bounds(states), "clients": 1.0}
+            check_rules(self.catalog, config, states, facts, product=self._product())
+            self._check(config, states)
+            check_memory(config, self._memory_of_one(states))
 
     def _memory_of_one(self, states: Mapping[str, KnobState]) -> MemoryModel:
         """What one client at work takes of the memory that there is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
@@ -105,6 +106,9 @@ class DatabaseSystem(System[S, R]):
         Raises:
             TargetError: it cannot be looked at, or is of an unknown version.
         """
+
+    def _shared(self) -> AbstractContextManager[None]:
+        return self._reach.visit()
 
     def states(self) -> Mapping[str, KnobState]:
         """Every knob of the live server, by name."""

@@ -8,6 +8,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -17,14 +18,16 @@ from trimtab.systems.account import Account, cache_root, server_account
 from trimtab.systems.private_folder import make_server_folders
 from trimtab.systems.process import DatabaseProcess
 from trimtab.systems.session import Session, require_answer
+from trimtab.systems.visit import Visit
 
 __all__ = ["EmbeddedServer"]
 
 
 P = TypeVar("P", bound=DatabaseProcess)
+C = TypeVar("C", bound=Session)
 
 
-class EmbeddedServer(ABC, Generic[P]):
+class EmbeddedServer(ABC, Generic[P, C]):
     """The part of a `Reach` that is the same for every kind of server; a kind says how its data is made and it is started.
 
     Args:
@@ -66,6 +69,7 @@ class EmbeddedServer(ABC, Generic[P]):
         self.owner = FileLock(self.folder.with_suffix(".lock"))
         self._account: Account | None = None
         self._process: P | None = None
+        self._visit = Visit[C]()
 
     def _label(self, which: str) -> str:
         """What tells servers of one name with different data apart."""
@@ -199,12 +203,17 @@ class EmbeddedServer(ABC, Generic[P]):
         """ "": it asks for no password."""
         return ""
 
+    def visit(self) -> AbstractContextManager[None]:
+        """See `DatabaseReach`."""
+        return self._visit.begun()
+
     @abstractmethod
-    def connect(self) -> Session:
-        """A fresh connection."""
+    def connect(self) -> C:
+        """A connection: a visit's, or a fresh one."""
 
     def health(self) -> None:
         """A fresh login and a query."""
+        self._visit.end()
         require_answer(self.connect)
 
     def is_up(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,9 +96,12 @@ class ServerReach(Lifecycle, Health, Log, Place, Protocol):
 class DatabaseReach(ServerReach, Protocol):
     """One way to a database server, which is logged in to.
 
-    `connect` makes a fresh connection. `start_with` starts the server, stopped first when it runs, with settings on its command
-    line, which win over every file: a rescue, to be ended by `restart`. Both raise `TargetError`.
+    `connect` makes a fresh connection; within `visit` it may give one again and again, which ends with that: for looks that
+    follow one another at once, while no load runs and the server is neither stopped nor started. `start_with` starts the
+    server, stopped first when it runs, with settings on its command line, which win over every file: a rescue, to be ended by
+    `restart`. Both raise `TargetError`.
     """
 
+    def visit(self) -> AbstractContextManager[None]: ...
     def connect(self) -> Session: ...
     def start_with(self, overrides: Mapping[str, str]) -> None: ...

@@ -6,7 +6,7 @@ import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -19,6 +19,7 @@ from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, argv_of
 from trimtab.systems.session import LoginRefusedError, Session, require_answer
 from trimtab.systems.settings import DatabaseSettings
+from trimtab.systems.visit import Visit
 
 __all__ = ["CommandedServer", "RunningServer"]
 
@@ -53,10 +54,15 @@ class RunningServer(ABC, Generic[S, C]):
         self._last_pid: int | None = None
         self._is_here: bool | None = None
         self._found = Found()
+        self._visit = Visit[C]()
+
+    def visit(self) -> AbstractContextManager[None]:
+        """See `DatabaseReach`."""
+        return self._visit.begun()
 
     @abstractmethod
     def connect(self) -> C:
-        """A fresh connection.
+        """A connection: a visit's, or a fresh one.
 
         Raises:
             LoginRefusedError: the server does not let this user in.
@@ -149,6 +155,7 @@ class RunningServer(ABC, Generic[S, C]):
 
     def health(self) -> None:
         """A fresh login and a query."""
+        self._visit.end()
         require_answer(self.connect)
 
     def restart(self) -> None:

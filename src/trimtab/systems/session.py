@@ -50,7 +50,17 @@ class StatementError(TargetError):
 
 
 class Session(ABC):
-    """One autocommit connection."""
+    """One autocommit connection; a `with` block ends it.
+
+    Attributes:
+        is_lent: whether such a block leaves it open, unless it fails: it belongs to a visit.
+    """
+
+    is_lent = False
+
+    def has_ended(self) -> bool:
+        """Whether it shows that it has, without a question; where that cannot be told it has not."""
+        return False
 
     @abstractmethod
     def rows(self, statement: Any, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -112,7 +122,8 @@ class Session(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is not None or not self.is_lent:
+            self.close()
 
 
 def require_answer(connect: Callable[[], Session]) -> None:

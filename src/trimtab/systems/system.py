@@ -180,10 +180,11 @@ class System(Catalogued[S, R]):
             TargetError: the files hold changes that the system does not use yet.
         """
         can_restart = self.settings.allow_restart and not self._reach.no_restart
-        files, values, more = self._channel.saved(can_restart=can_restart)
-        reach = {**self._reach.describe(), "settings": self.settings.public(), **more}
-        found = Snapshot(target=self.name, kind=self.kind, reach=reach, files=files, values=values)
-        self._base, self._known = replace(found, picture=self._sentry.begin()), {}
+        with self._visit():
+            files, values, more = self._channel.saved(can_restart=can_restart)
+            reach = {**self._reach.describe(), "settings": self.settings.public(), **more}
+            found = Snapshot(target=self.name, kind=self.kind, reach=reach, files=files, values=values)
+            self._base, self._known = replace(found, picture=self._sentry.begin()), {}
         return self._base
 
     def announce(self, config: Config) -> Own:
@@ -210,18 +211,19 @@ class System(Catalogued[S, R]):
         base = self._base if self._base is not None else self.snapshot()
         is_touched = False
         try:
-            states = self.states()
-            check_config(config, states)
-            if stays and (why := self._channel.fleeting(config.keys())):
-                what, _, hint = why.partition("; ")
-                raise ApplyError(f"the config cannot be made to stay: {what}", hint=hint)
-            own = self.announce(config)
-            self._sentry.changing(own)
-            is_touched = True
-            change = self._channel.change(config, states, base, stays=stays)
-            applied = self._set(change)
-            self.health()
-            own = self._sentry.changed(_completed(own, applied.effective), change.require_ours)
+            with self._visit():
+                states = self.states()
+                check_config(config, states)
+                self._require_lasting(config, stays)
+                own = self.announce(config)
+                self._sentry.changing(own)
+                is_touched = True
+                change, started = self._channel.change(config, states, base, stays=stays), time.monotonic()
+                change.write()
+            applied = self._settled(change, started)
+            with self._visit():
+                self.health()
+                own = self._sentry.changed(_completed(own, applied.effective), change.require_ours)
             self._lock.renew()
         except TargetError as error:
             if isinstance(error, ApplyError) and not is_touched:
@@ -249,15 +251,18 @@ class System(Catalogued[S, R]):
         text = f"{error.message}; with the settings as found the same command restarts it"
         return ApplyError(text, hint=error.hint, fault=Fault.CONFIG)
 
-    def _set(self, change: Change) -> Applied:
-        """Write, take effect, restart where a value cannot show otherwise, read back.
+    def _require_lasting(self, config: Config, stays: bool) -> None:
+        if stays and (why := self._channel.fleeting(config.keys())):
+            what, _, hint = why.partition("; ")
+            raise ApplyError(f"the config cannot be made to stay: {what}", hint=hint)
+
+    def _settled(self, change: Change, started: float) -> Applied:
+        """What was written takes effect, by a restart where a value cannot show otherwise, and is read back.
 
         Raises:
-            ApplyError: the system refuses it, or does not use it. It is left as it is: the caller rescues it.
+            ApplyError: the system does not use it. It is left as it is: the caller rescues it.
             ForeignChangeError: somebody else has changed it before it could be read.
         """
-        started = time.monotonic()
-        change.write()
         change.take_effect()
         restarted = change.must_restart()
         if restarted:

@@ -22,7 +22,7 @@ _INSTALL_S = 180.0
 _SOCKET = "server.sock"
 
 
-class EmbeddedReach(EmbeddedServer[Daemon]):
+class EmbeddedReach(EmbeddedServer[Daemon, Session]):
     """See `Reach` and `EmbeddedServer`. `which` is the program: "mariadb", "mysql", or a path."""
 
     KIND = "mysql"

@@ -111,11 +111,12 @@ def file_faults(connection: Connection) -> list[str]:
 
 
 def reload_and_wait(connect: Callable[[], Connection]) -> None:
-    """Lets the server read its files again; back when new connections see what it read.
+    """Lets the server read its files again; back when new connections see what it read. That of a visit ends.
 
     Raises:
         TargetError: this user may not reload, the files cannot be parsed, or the server does not react.
     """
+    deadline = time.monotonic() + _RELOAD_S
     with connect() as connection:
         before = _loaded_at(connection)
         try:
@@ -127,17 +128,31 @@ def reload_and_wait(connect: Callable[[], Connection]) -> None:
                 "this user may not reload the configuration",
                 hint="GRANT EXECUTE ON FUNCTION pg_reload_conf() TO the user",
             ) from error
-    deadline = time.monotonic() + _RELOAD_S
-    while time.monotonic() < deadline:
+        has_loaded = _has_loaded(connection, before, deadline)
+        connection.close()  # what a session takes at its beginning alone shows to later ones, in a visit too
+    while not has_loaded and time.monotonic() < deadline:
         with connect() as connection:
-            # a backend inherits the time of the last load from the postmaster that forked it
-            if _loaded_at(connection) != before:
-                return
+            has_loaded = _loaded_at(connection) != before
         time.sleep(_POLL_S)
-    raise TargetError(
-        f"the server did not read its configuration again within timeout_s={_RELOAD_S:g}",
-        hint="does its log show a syntax error in a configuration file?",
-    )
+    if not has_loaded:
+        raise TargetError(
+            f"the server did not read its configuration again within timeout_s={_RELOAD_S:g}",
+            hint="does its log show a syntax error in a configuration file?",
+        )
+
+
+def _has_loaded(connection: Connection, before: object, deadline: float) -> bool:
+    """Whether it sees another load in time, which it makes after the postmaster has; False too when the connection is lost."""
+    try:
+        while _loaded_at(connection) == before:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_S)
+    except StatementError as error:
+        if not error.is_lost:
+            raise
+        return False
+    return True
 
 
 def _loaded_at(connection: Connection) -> object:

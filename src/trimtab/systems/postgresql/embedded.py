@@ -23,7 +23,7 @@ _PORT = 5432
 _USER = "postgres"
 
 
-class EmbeddedReach(EmbeddedServer[Postmaster]):
+class EmbeddedReach(EmbeddedServer[Postmaster, Connection]):
     """See `Reach` and `EmbeddedServer`. `which` is the major version.
 
     Attributes:
@@ -61,9 +61,9 @@ class EmbeddedReach(EmbeddedServer[Postmaster]):
             file.write(CATALOG.own_files["postgresql.conf"].format(socket=self.socket_dir))
 
     def connect(self, application: str = "trimtab") -> Connection:
-        """A fresh superuser connection."""
+        """A superuser connection: a visit's, or a fresh one."""
         fields = {"host": str(self.socket_dir), "port": _PORT, "user": _USER, "dbname": "postgres"}
-        return connect(fields, application=application)
+        return self._visit.session(lambda: connect(fields, application=application))
 
     def moved_to(self) -> str:
         """See `Reach`; its socket is where we have put it."""

@@ -103,8 +103,8 @@ class ConnectionReach(RunningServer[Settings, Connection]):
             self._spare = None
 
     def connect(self, application: str = "trimtab") -> Connection:
-        """A fresh connection."""
-        return connect(self._fields, application=application)
+        """A connection: a visit's, or a fresh one."""
+        return self._visit.session(lambda: connect(self._fields, application=application))
 
     def moved_to(self) -> str:
         """See `Reach`; without the server's files that cannot be known."""

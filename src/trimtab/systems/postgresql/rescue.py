@@ -138,14 +138,15 @@ class ServerRescue(ServerChannel[Reach]):
         Raises:
             TargetError: they cannot be parsed: no restart would help.
         """
-        try:
-            self._require_parsable()
-        except StatementError:
-            return False
-        try:
-            reload_and_wait(self._reach.connect)
-        except TargetError:
-            return False
+        with self._reach.visit():
+            try:
+                self._require_parsable()
+            except StatementError:
+                return False
+            try:
+                reload_and_wait(self._reach.connect)
+            except TargetError:
+                return False
         return True
 
     def _require_parsable(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
@@ -44,11 +45,19 @@ class Connection(psycopg.Connection[TupleRow], Session):
                 is_denied=isinstance(error, psycopg.errors.InsufficientPrivilege),
             ) from error
 
+    def has_ended(self) -> bool:
+        """See `Session`: nothing comes from a server that was not asked but its reason for ending, and changed parameters."""
+        if self.closed:
+            return True
+        waiting = select.poll()
+        waiting.register(self.fileno(), select.POLLIN)
+        return bool(waiting.poll(0))
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends it, and no more: there is nothing to commit, and a server that is gone would make an error of that."""
-        self.close()
+        """As any `Session`, and no more: there is nothing to commit, and a server that is gone would make an error of that."""
+        Session.__exit__(self, kind, error, trace)
 
     def wait(self, gen: Generator[Any, Any, Any], *args: Any, **kwargs: Any) -> Any:
         """As psycopg's, for a limited time.
