@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,8 +71,9 @@ class Machine:
                 trial = self.measure(ask.config, ask.role)
 
 
-def refined(seed: int) -> tuple[Config, Machine, Any]:
-    """The thinned leader of a study of which plays have found the core, and the search a config of nine lines."""
+def refined(seed: int, failed: Sequence[Config] = ()) -> tuple[Config, Machine, Any]:
+    """The thinned leader of a study of which plays have found the core, and the search a config of nine lines and that some have
+    `failed`."""
     names = [*CORE, *PLAY, *EXTRA]
     space = Space([Knob(name=name, kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0) for name in names])
     baseline, machine = space.default(), Machine(seed)
@@ -93,6 +95,8 @@ def refined(seed: int) -> tuple[Config, Machine, Any]:
         drawn = {name: float(machine.rng.uniform()) for name in EXTRA}
         machine.measure(core.replace({**drawn, "a": 0.4 * drawn["a"]}), Role.SEARCH)
     machine.measure(every, Role.SEARCH)
+    for config in failed:
+        vars(machine.measure(config, Role.SEARCH)).update(status=Status.CRASHED, loss=None, is_feasible=False)
     scorer: Any = machine
     return machine.run(refine(task, scorer, plays)), machine, task
 
@@ -104,6 +108,13 @@ def test_what_is_known_to_matter_is_not_taken_away_to_see(seed: int) -> None:
     assert all(config[name] == 1.0 for config in machine.thinning for name in CORE)
     assert set(winner.difference(task.baseline)) >= {*CORE, "a"}
     assert len(winner.difference(task.baseline)) <= 4
+
+
+def test_what_has_failed_in_the_search_is_not_run_again_to_thin() -> None:
+    first = refined(0)[1].thinning[0]
+    _, machine, _ = refined(0, failed=[first])
+    assert machine.thinning
+    assert first not in machine.thinning
 
 
 @pytest.mark.parametrize("seed", range(3))

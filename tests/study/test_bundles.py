@@ -296,6 +296,16 @@ def test_what_crashed_is_drawn_anew() -> None:
     assert sum("heap" in one for one in made) <= 4
 
 
+@pytest.mark.parametrize("at_least", [1, 2, 3])
+def test_what_has_crashed_is_not_run_again(at_least: int) -> None:
+    """Whatever crashes with so many plays is tried with other ones beside it, or without; and none of it is kept."""
+    made, bundles = bundled(lambda config: Status.CRASHED if sum(config.values()) >= at_least else Status.OK)
+    crashed = [plays for plays in made if len(plays) >= at_least]
+    assert crashed
+    assert len(set(crashed)) == len(crashed)
+    assert len(bundles.kept) < at_least
+
+
 def test_where_nothing_can_be_measured_no_more_is_tried() -> None:
     made, bundles = bundled(lambda config: Status.INFRASTRUCTURE)
     assert len(made) == 4

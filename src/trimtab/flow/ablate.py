@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import mean_loss
-from trimtab.flow.pairs import Duel, Purse, fight, noise_pool
+from trimtab.flow.pairs import Duel, Purse, fight, new_duel
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, groups_to_try
-from trimtab.measure import Interval, PairedSequence
+from trimtab.measure import Interval
 from trimtab.space import Config
 from trimtab.units import counted, format_percent
 
@@ -217,9 +217,7 @@ def _duel_over(task: Task, scorer: Scorer, ablation: Ablation, without: Config) 
     for duel in ablation.duels:
         if duel.reference == ablation.current and duel.challenger == without:
             return duel
-    pool = noise_pool(scorer, ablation.duels)
-    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=pool)
-    duel = Duel(reference=ablation.current, challenger=without, sequence=sequence)
+    duel = new_duel(task, scorer, ablation.current, without, ablation.duels)
     ablation.duels.append(duel)
     return duel
 

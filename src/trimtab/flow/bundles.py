@@ -17,13 +17,13 @@ import numpy as np
 from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.effects import Effects, Run, effects_of
 from trimtab.flow.explore import early_stop
-from trimtab.flow.losses import burdens
+from trimtab.flow.losses import burdens, failed_run, full_runs
 from trimtab.flow.play_fit import on_top, restart_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval
 from trimtab.measure.quantile import t_quantile
-from trimtab.records import Play, Role, Status, Trial
+from trimtab.records import Play, Role, Trial
 from trimtab.space import Config
 
 __all__ = ["Bundle", "Bundles"]
@@ -49,6 +49,9 @@ _IN_VAIN = 4
 
 _CHOICES = 3
 """Bundles that are measured at the end, until one of them has run well."""
+
+_DRAWS = 8
+"""Draws among which one is looked for that has not failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,7 @@ class Bundles:
             yield from baseline()
             bundle = self._drawn(task, scorer)
             if bundle is None:
-                return
+                break
             yield from self._measured(task, scorer, bundle)
         yield from self._settle(task, scorer)
 
@@ -148,15 +151,17 @@ class Bundles:
         return len(last) == _AGREED and len(set(last)) == 1 and not self._held(task, scorer)
 
     def _drawn(self, task: Task, scorer: Scorer) -> Bundle | None:
-        """What is on next; None where no play can be."""
-        effects = self.effects(scorer)
-        drawn = effects.drawn(np.random.default_rng([task.seed, len(scorer.trials)]))
-        bundle = self._legal(task, {**drawn, **self._held(task, scorer)})
-        if bundle.plays:
-            return bundle
+        """What is on next; None where no play can be. What has failed is not run again: something else is drawn."""
+        effects, rng = self.effects(scorer), np.random.default_rng([task.seed, len(scorer.trials)])
+        for _ in range(_DRAWS):
+            bundle = self._legal(task, {**effects.drawn(rng), **self._held(task, scorer)})
+            if not bundle.plays:
+                break
+            if failed_run(scorer.trials, bundle.config) is None:
+                return bundle
         for name in sorted(effects.names, key=lambda name: -effects.of(name)[0]):
             bundle = self._legal(task, {name: 1.0})
-            if bundle.plays:
+            if bundle.plays and failed_run(scorer.trials, bundle.config) is None:
                 return bundle
         return None
 
@@ -206,7 +211,8 @@ class Bundles:
             effects = self.effects(scorer)
             sure = {name: mean - _KEEP * sd for name in effects.names for mean, sd in [effects.of(name)]}
             bundle = self._legal(task, sure)
-            if bundle.plays and not self._ran_well(scorer, bundle) and scorer.may_go_on:
+            has_failed = failed_run(scorer.trials, bundle.config) is not None
+            if bundle.plays and not has_failed and not self._ran_well(scorer, bundle) and scorer.may_go_on:
                 yield from self._measured(task, scorer, bundle)
             if not bundle.plays or self._ran_well(scorer, bundle):
                 self.kept = bundle.plays
@@ -217,9 +223,10 @@ class Bundles:
         self.kept = best if sum(effects.of(name)[0] for name in best) > 0 else frozenset()
 
     def _ran_well(self, scorer: Scorer, bundle: Bundle) -> bool:
-        runs = [t for t in scorer.trials if t.config == bundle.config and t.status is Status.OK]
+        if failed_run(scorer.trials, bundle.config) is not None:
+            return False
         # Where the baseline misses a constraint, a step towards it is worth keeping.
-        return any(t.is_feasible or scorer.par == math.inf for t in runs)
+        return any(t.is_feasible or scorer.par == math.inf for t in full_runs(scorer.trials, bundle.config))
 
 
 def _says_something(trial: Trial) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
 from trimtab.flow.ask import Steps
-from trimtab.flow.losses import acceptable_losses, fresh_losses, mean_loss
+from trimtab.flow.losses import acceptable_losses, failed_run, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.refine import Refined
@@ -273,7 +273,7 @@ def _take_smaller(task: Task, outcome: Outcome, ablation: Ablation, prover: Prov
 
 def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof) -> bool:
     """Whether the larger config looks as if it could be proven, and there is time for it."""
-    if proof.is_better or proof.is_void or not ablation.dropped:
+    if proof.is_better or proof.is_void or not ablation.dropped or failed_run(scorer.trials, ablation.full) is not None:
         return False
     full = mean_loss(scorer.trials, ablation.full)
     is_faster = full < mean_loss(scorer.trials, ablation.current)

@@ -13,6 +13,7 @@ __all__ = [
     "acceptable_losses",
     "burden",
     "burdens",
+    "failed_run",
     "fresh_losses",
     "fresh_mean",
     "full_runs",
@@ -33,6 +34,12 @@ def acceptable_losses(objective: Objective, trials: Sequence[Trial]) -> dict[Con
         if not any(trial.status.is_config_fault for trial in runs) and is_met_on_average(objective, runs, config)
     }
     return {config: losses for config, losses in found.items() if losses}
+
+
+def failed_run(trials: Sequence[Trial], config: Config) -> Trial | None:
+    """The latest run of `config` that failed by its own fault; None: there is none. What has failed once is not proven, and is
+    not run once more only to see what a line is worth."""
+    return next((trial for trial in reversed(trials) if trial.config == config and trial.status.is_config_fault), None)
 
 
 def is_met_on_average(objective: Objective, trials: Sequence[Trial], config: Config) -> bool:

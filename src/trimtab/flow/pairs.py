@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from trimtab.flow.ask import Ask, Effort, Steps
-from trimtab.flow.losses import full_runs, is_met_on_average
+from trimtab.flow.losses import failed_run, full_runs, is_met_on_average
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
-__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "noise_pool"]
+__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "new_duel", "noise_pool"]
 
 _MAX_INVALID_TRIALS = 2
 """Times that a trial which was nobody's fault (a busy load generator) is made again."""
@@ -129,6 +129,15 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
     return NoisePool(borrowed * max(squares / df, 2 * _LEAST_NOISE**2), borrowed)
 
 
+def new_duel(task: Task, scorer: Scorer, reference: Config, challenger: Config, earlier: Sequence[Duel]) -> Duel:
+    """Without a pair; it has failed already where an earlier run of the challenger failed by its own fault. The `earlier` duels
+    tell of the noise."""
+    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=noise_pool(scorer, earlier))
+    failed = failed_run(scorer.trials, challenger)
+    failure = "" if failed is None or challenger == task.baseline else _failure(failed)
+    return Duel(reference=reference, challenger=challenger, sequence=sequence, failure=failure)
+
+
 def believable(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[Trial]:
     """A trial, made again a few times when a fault that was not the config's made it worthless; the baseline's never is."""
     return (yield from _attempts(config, role, effort))[-1]
@@ -214,6 +223,8 @@ def fight(
     or the intervals were not valid any more. The constraints of the objective count on average over all runs of a config; one
     that the only run of the challenger has missed by little is looked at once more.
     """
+    if duel.failure:
+        return
 
     def ends(trial: Trial) -> bool:
         return bool(_failure(trial)) or (

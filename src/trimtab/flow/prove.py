@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.flow.ask import Steps
-from trimtab.flow.losses import mean_loss
+from trimtab.flow.losses import failed_run, mean_loss
 from trimtab.flow.pairs import Duel, Purse, in_one_go
 from trimtab.flow.reserve import pairs_needed
 from trimtab.flow.score import Scorer
@@ -110,7 +110,9 @@ class Prover:
         self._task, self._scorer, self._candidate = task, scorer, candidate
         self._rule = replace(_rule_of_one(task, scorer, candidate, 2**n_before), needs_gain=needs_gain)
         self._pairs = _Pairs(Acceptance(self._rule))
-        self._failure, self._is_void, self._is_own_fault = "", False, False
+        failed = failed_run(scorer.trials, candidate)
+        self._failure = "" if failed is None else _failure(failed)
+        self._is_void, self._is_own_fault = False, failed is not None
         self._is_late = False
         self._duels, self._purse, self._free = list(duels), purse, list(free)
         self._smaller = {
@@ -189,6 +191,7 @@ class Prover:
                 self._failure, self._is_void = failures[config], role is Role.PROOF_BASELINE
                 self._is_own_fault = not self._is_void and trial.status is not Status.INFRASTRUCTURE
                 return
+        self._arms = [(role, config) for role, config in self._arms if failed_run(trials, config) is None]
         baseline, candidate = samples[self._task.baseline], samples[self._candidate]
         self._pairs.add(baseline, candidate, samples.get(self._task.advice) if len(self._arms) > 2 else None)
         for duel in duels:
@@ -237,8 +240,10 @@ def _rule_of_one(task: Task, scorer: Scorer, config: Config, n: int) -> Acceptan
 
 def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
     """Whether the advice is measured beside the two: when asked for, or when the winner may be no better than it and there is
-    time."""
+    time. Advice that has failed is not run again."""
     if task.proof.advice is False or task.advice in (task.baseline, candidate):
+        return False
+    if failed_run(scorer.trials, task.advice) is not None:
         return False
     if task.proof.advice is True:
         return True

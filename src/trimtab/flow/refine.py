@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
-from trimtab.flow.losses import acceptable_losses, fresh_losses, fresh_mean, is_met_on_average, mean_loss
+from trimtab.flow.losses import (
+    acceptable_losses,
+    failed_run,
+    fresh_losses,
+    fresh_mean,
+    is_met_on_average,
+    mean_loss,
+)
 from trimtab.flow.pairs import believable
 from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs, runs_before_proof
 from trimtab.flow.score import BASELINE_ROLES, Scorer
@@ -303,8 +310,9 @@ def _thinned(
         without = without_lines(task, current, group)[0] if group else None
         if without is None:
             continue
-        loss = mean_loss(scorer.trials, without)
-        if loss == math.inf:
+        has_failed = failed_run(scorer.trials, without) is not None
+        loss = math.inf if has_failed else mean_loss(scorer.trials, without)
+        if loss == math.inf and not has_failed:
             loss = yield from runs.attempt(without, best)
         if loss <= _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, without)):
             current = without

@@ -30,10 +30,12 @@ _YARDSTICK_RUNS = 6
 
 
 class _Seen:
-    """What full trials cost, and the best of them; each is looked at once, because a study asks after every one of thousands."""
+    """What full trials cost, and the best of them; each is looked at once, because a study asks after every one of thousands, and
+    again only where the config of the best has failed."""
 
     def __init__(self) -> None:
         self.best: Trial | None = None
+        self._failed: set[Config] = set()
         self._n_seen = self._n = self._n_of_pairs = 0
         self._sum_s = self._least = self._windows_s = self._windows_of_pairs_s = 0.0
 
@@ -41,6 +43,11 @@ class _Seen:
         """At those that are new; `trials` only ever grows."""
         for index in range(self._n_seen, len(trials)):
             trial = trials[index]
+            is_own = trial.status.is_config_fault and trial.role not in BASELINE_ROLES
+            if is_own and trial.config not in self._failed:
+                self._failed.add(trial.config)
+                if self.best is not None and self.best.config == trial.config:
+                    self._choose(trials[:index])
             if trial.status is not Status.OK:
                 continue
             window_s = _window_s(trial)
@@ -48,10 +55,23 @@ class _Seen:
             self._windows_s += window_s
             if trial.role in _PAIR_ROLES:
                 self._n_of_pairs, self._windows_of_pairs_s = self._n_of_pairs + 1, self._windows_of_pairs_s + window_s
-            if trial.is_feasible and trial.loss is not None and (self.best is None or trial.loss < self._least):
-                self.best, self._least = trial, trial.loss
+            self._compare(trial)
         self._n_seen = len(trials)
         return self
+
+    def _compare(self, trial: Trial) -> None:
+        """Takes a full run for the best one if it is."""
+        if trial.config in self._failed or not trial.is_feasible or trial.loss is None:
+            return
+        if self.best is None or trial.loss < self._least:
+            self.best, self._least = trial, trial.loss
+
+    def _choose(self, trials: Sequence[Trial]) -> None:
+        """Looks for the best again, since its config has failed."""
+        self.best = None
+        for trial in trials:
+            if trial.status is Status.OK:
+                self._compare(trial)
 
     @property
     def mean_cost_s(self) -> float:
@@ -151,7 +171,8 @@ class Scorer:
 
     @property
     def best_run(self) -> Trial | None:
-        """The full, acceptable run with the least loss, the first of several; None before there is one."""
+        """The full, acceptable run with the least loss, the first of several, of configs of which no run has failed by its own
+        fault; None before there is one."""
         return self._seen.look(self.trials).best
 
     @property

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from trimtab.flow.ablate import Ablation
 from trimtab.flow.ask import Steps
-from trimtab.flow.pairs import Duel, Purse, fight_block, noise_pool
+from trimtab.flow.pairs import Duel, Purse, fight_block, new_duel
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import Interval, PairedSequence
+from trimtab.measure import Interval
 from trimtab.space import Config
 
 __all__ = ["Worth", "WorthDuels"]
@@ -112,9 +112,7 @@ class WorthDuels:
 
 
 def _duel(task: Task, scorer: Scorer, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
-    pool = noise_pool(scorer, ablation.duels)
-    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=pool)
-    return Duel(reference=reference, challenger=challenger, sequence=sequence)
+    return new_duel(task, scorer, reference, challenger, ablation.duels)
 
 
 def _known_duels(ablation: Ablation, lines: dict[str, Worth]) -> dict[str, Duel]:
