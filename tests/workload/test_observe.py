@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import psycopg
@@ -107,6 +108,15 @@ def test_a_reset_of_the_counters_is_no_negative_traffic() -> None:
     assert (log.credited >= 0).all()
 
 
+def test_a_statement_that_the_server_forgets_makes_the_others_no_faster() -> None:
+    """It took longer than all since the last look took together: their calls count, and of their times nothing is known."""
+    log = ended(Told(Counted(1000, 90.0), Counted(1100, 91.0), Counted(1200, 32.0), Counted(1300, 33.0)).run(3.0)).log()
+    assert log.credited.sum() == pytest.approx(300, rel=0.01)
+    assert set(log.response.value_us) == {10_000}
+    measured = summarise(log, (0.0, 3.0))
+    assert measured.latency_mean_ms.estimate == pytest.approx(10.0)
+
+
 def test_a_server_that_does_not_answer_is_an_error_of_its_second_and_is_asked_again() -> None:
     told = Told(Counted(0, 0.0), LoadError("the server is gone"), Counted(100, 1.0))
     run = ended(told.run(2.0))
@@ -195,6 +205,16 @@ def test_old_servers_count_no_time_and_our_looks_are_not_counted() -> None:
     answers = Answers(server_version=[("130004",)], pg_stat_database=[(100.0, None)])
     counters = counters_of(answers, "postgresql", "auto")  # type: ignore[arg-type]
     assert [counters.read(answers) for _ in range(2)] == [Counted(100.0), Counted(99.0)]  # type: ignore[arg-type]
+
+
+def test_no_statement_of_the_distribution_is_lost() -> None:
+    """MySQL has fifty buckets for each power of ten from ten microseconds on: the first ones are narrower than one."""
+    edges = [0.0, *(10.0 * 10 ** (i / 50) for i in range(100))]
+    buckets = [((low + high) / 2, 7) for low, high in pairwise(edges)]
+    answers = Answers(histogram=buckets, summary_global=[(700, 0.1)])
+    counted = MysqlStatements(has_distribution=True).read(answers)  # type: ignore[arg-type]
+    assert sum(counted.by_us.values()) == 7 * len(buckets)
+    assert counted.by_us[11] == 14
 
 
 class Busy:

@@ -7,6 +7,9 @@ pub const HIGHEST_US: u64 = 3_600_000_000;
 
 const SIGNIFICANT_DIGITS: u8 = 3;
 
+/// Keeps 99.9 / 100 of a thousand values, which is 999.0000000000001, on rank 999.
+const RANK_SLACK: f64 = 1e-12;
+
 /// Values from 1 us to [`HIGHEST_US`] with 3 significant digits; larger ones are clamped and counted.
 #[derive(Clone, Debug)]
 pub struct Histogram {
@@ -46,7 +49,7 @@ impl Histogram {
     /// The smallest recorded value (to 3 digits) that `percentile` per cent of the values do not exceed; 0 when empty.
     #[must_use]
     pub fn percentile(&self, percentile: f64) -> u64 {
-        self.counts.value_at_quantile(percentile / 100.0)
+        self.counts.value_at_quantile(percentile / 100.0 - RANK_SLACK)
     }
 
     /// The mean in microseconds; 0 when empty.
@@ -130,6 +133,17 @@ mod tests {
         assert_eq!((histogram.len(), histogram.n_clamped()), (3, 2));
         assert!(histogram.max() >= HIGHEST_US);
         assert!(histogram.max() < HIGHEST_US + HIGHEST_US / 1000);
+    }
+
+    #[test]
+    fn percentiles_have_the_rank_that_they_name() {
+        let mut histogram = Histogram::new();
+        assert_eq!((histogram.percentile(0.0), histogram.percentile(100.0)), (0, 0));
+        (1..=1_000).for_each(|value| histogram.record(value, 1));
+        for tenths in 1..=1_000_u32 {
+            assert_eq!(histogram.percentile(f64::from(tenths) / 10.0), u64::from(tenths), "{tenths}");
+        }
+        assert_eq!(histogram.percentile(0.0), 1);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::http::is_sendable;
+
 fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
@@ -23,7 +25,7 @@ pub(super) fn push_form(text: &str, out: &mut String) {
 
 /// A part of an address that stood in a page: as it stood, as far as it can be sent.
 pub(super) fn push_found(text: &str, out: &mut String) {
-    push(text, out, |byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte));
+    push(text, out, is_sendable);
 }
 
 fn push(text: &str, out: &mut String, is_plain: impl Fn(u8) -> bool) {

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 
-use super::encode::{push_form, push_found, unescape};
+use super::encode::{push_form, unescape};
 use super::texts::Texts;
 use crate::http::{Origin, redirect};
 
@@ -99,12 +99,8 @@ impl Tags<'_> {
         let [plain, target] = &mut *self.scratch;
         unescape(source, plain);
         let is_here = !has_other_scheme(plain) && redirect(self.origin, self.target, plain, target);
-        if is_here && images.len() < IMAGES_MAX {
-            plain.clear();
-            push_found(target, plain);
-            if !images.contains(plain) {
-                images.push(plain);
-            }
+        if is_here && images.len() < IMAGES_MAX && !images.contains(target) {
+            images.push(target);
         }
     }
 

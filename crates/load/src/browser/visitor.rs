@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::encode::push_found;
 use super::page::Tags;
 use super::site::{Asked, Compiled, Judgement, Pen};
 use super::texts::Texts;
@@ -153,11 +152,9 @@ impl Visitor {
         self.n_redirects += 1;
         let image =
             if let Stage::Image(number) | Stage::RedirectedImage(number) = self.stage { Some(number) } else { None };
-        let [from, led] = &mut self.scratch;
+        let from = &mut self.scratch[0];
         std::mem::swap(from, &mut self.target);
-        let is_here = redirect(&self.shared.origin, from, &answer.location, led);
-        self.target.clear();
-        push_found(led, &mut self.target);
+        let is_here = redirect(&self.shared.origin, from, &answer.location, &mut self.target);
         if let Some(number) = image {
             // What another site has is not asked of this one.
             let is_asked = is_here && self.n_redirects <= REDIRECTS_MAX;
@@ -165,8 +162,9 @@ impl Visitor {
         } else if self.n_redirects > REDIRECTS_MAX {
             self.refuse(format!("more than {REDIRECTS_MAX} redirects, the last to {}", answer.location));
         } else if is_here {
-            let is_repeated = matches!(answer.status, 307 | 308);
-            self.stage = Stage::Redirected(if is_repeated { self.asked.method } else { Method::Get });
+            // A page that was reached by reading is read on, whatever the interaction has begun with.
+            let method = if let Stage::Redirected(method) = self.stage { method } else { self.asked.method };
+            self.stage = Stage::Redirected(method.redirected(answer.status));
         } else {
             self.refuse(format!("status {} leads to {:?}, which is not this site", answer.status, answer.location));
         }
@@ -264,7 +262,7 @@ impl Source<Http> for Visitor {
         for cookie in answer.cookies.lines() {
             self.jar.take(cookie, &self.target);
         }
-        if answer.is_redirect() && !answer.location.is_empty() {
+        if answer.is_redirect() {
             return self.follow(answer);
         }
         match self.stage {

@@ -16,6 +16,17 @@ struct Cookie {
     value: String,
     path: String,
     is_secure: bool,
+    /// Seconds since 1970 from which on it is gone; `None`: when the session is over.
+    end_s: Option<i64>,
+}
+
+/// What one `Set-Cookie` says.
+struct Given<'a> {
+    name: &'a str,
+    value: &'a str,
+    path: &'a str,
+    is_secure: bool,
+    end_s: Option<i64>,
 }
 
 /// A browser keeps fewer; a server that sets more has gone wrong.
@@ -39,9 +50,7 @@ impl Jar {
 
     /// Takes the value of one `Set-Cookie` that came with the page `target`. What is no cookie is ignored, as browsers do.
     pub fn take(&mut self, text: &str, target: &str) {
-        self.take_at(text, target, || {
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
-        });
+        self.take_at(text, target, seconds_now);
     }
 
     fn take_at(&mut self, text: &str, target: &str, now_s: impl Fn() -> i64) {
@@ -64,15 +73,21 @@ impl Jar {
                 end_s = date::seconds(value);
             }
         }
-        let is_over = match (age_s, end_s) {
-            (Some(age_s), _) => age_s <= 0,
-            (None, Some(end_s)) => end_s <= now_s(),
-            (None, None) => false,
+        let end_s = match age_s {
+            Some(..=0) => Some(i64::MIN),
+            // The second at hand has begun already: no cookie is gone before its time.
+            Some(age_s) => Some(now_s().saturating_add(age_s).saturating_add(1)),
+            None => end_s,
         };
-        self.put(name, value, path, is_secure, is_over);
+        if self.cookies.len() >= COOKIES_MAX {
+            let now_s = now_s();
+            self.cookies.retain(|cookie| cookie.end_s.is_none_or(|end_s| end_s > now_s));
+        }
+        let is_over = end_s.is_some_and(|end_s| end_s <= now_s());
+        self.put(Given { name, value, path, is_secure, end_s }, is_over);
     }
 
-    fn put(&mut self, name: &str, value: &str, path: &str, is_secure: bool, is_over: bool) {
+    fn put(&mut self, Given { name, value, path, is_secure, end_s }: Given<'_>, is_over: bool) {
         let place = self.cookies.iter().position(|cookie| cookie.name == name && cookie.path == path);
         match place {
             Some(place) if is_over => _ = self.cookies.remove(place),
@@ -80,14 +95,14 @@ impl Jar {
                 let cookie = &mut self.cookies[place];
                 cookie.value.clear();
                 cookie.value.push_str(value);
-                cookie.is_secure = is_secure;
+                (cookie.is_secure, cookie.end_s) = (is_secure, end_s);
             }
             None if is_over || self.cookies.len() >= COOKIES_MAX => {}
             None => {
                 // Those with longer paths go first.
                 let place = self.cookies.iter().position(|cookie| cookie.path.len() < path.len());
                 let (name, value, path) = (name.to_owned(), value.to_owned(), path.to_owned());
-                let cookie = Cookie { name, value, path, is_secure };
+                let cookie = Cookie { name, value, path, is_secure, end_s };
                 self.cookies.insert(place.unwrap_or(self.cookies.len()), cookie);
             }
         }
@@ -95,10 +110,15 @@ impl Jar {
 
     /// Writes the value of `Cookie` for a request to `target`, over what `text` held.
     pub fn write(&self, target: &str, is_encrypted: bool, text: &mut String) {
+        self.write_at(target, is_encrypted, text, seconds_now);
+    }
+
+    fn write_at(&self, target: &str, is_encrypted: bool, text: &mut String, now_s: impl Fn() -> i64) {
         text.clear();
         let path = target.split('?').next().unwrap_or("/");
         for cookie in &self.cookies {
-            if is_below(path, &cookie.path) && (is_encrypted || !cookie.is_secure) {
+            let is_over = cookie.end_s.is_some_and(|end_s| end_s <= now_s());
+            if is_below(path, &cookie.path) && (is_encrypted || !cookie.is_secure) && !is_over {
                 if !text.is_empty() {
                     text.push_str("; ");
                 }
@@ -108,6 +128,10 @@ impl Jar {
             }
         }
     }
+}
+
+fn seconds_now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
 /// The path of the page without its last part (RFC 6265, section 5.1.4).
@@ -127,9 +151,11 @@ fn is_below(path: &str, above: &str) -> bool {
 mod tests {
     use super::*;
 
+    const NOW_S: i64 = 1_000_000_000;
+
     fn sent(jar: &Jar, target: &str) -> String {
         let mut text = String::from("old");
-        jar.write(target, false, &mut text);
+        jar.write_at(target, false, &mut text, || NOW_S);
         text
     }
 
@@ -169,6 +195,29 @@ mod tests {
     }
 
     #[test]
+    fn a_cookie_is_sent_until_its_time_is_over() {
+        let (mut jar, start_s) = (Jar::default(), NOW_S);
+        for text in ["age=1; Max-Age=10", "date=2; Expires=Sun, 09 Sep 2001 01:47:00 GMT", "session=3"] {
+            jar.take_at(text, "/", || start_s);
+        }
+        let mut text = String::new();
+        for (later_s, expected) in [
+            (0, "age=1; date=2; session=3"),
+            (10, "age=1; date=2; session=3"),
+            (11, "date=2; session=3"),
+            (19, "date=2; session=3"),
+            (20, "session=3"),
+            (1 << 40, "session=3"),
+        ] {
+            jar.write_at("/", false, &mut text, || start_s + later_s);
+            assert_eq!(text, expected, "{later_s} s later");
+        }
+        jar.take_at("age=4; Max-Age=9223372036854775807", "/", || start_s);
+        jar.write_at("/", false, &mut text, || start_s + (1 << 40));
+        assert_eq!(text, "age=4; session=3");
+    }
+
+    #[test]
     fn what_is_no_cookie_is_ignored() {
         let mut jar = Jar::default();
         for text in ["", ";", "a", "=b", ";;=", "; Path=/"] {
@@ -179,5 +228,16 @@ mod tests {
             jar.take(&format!("n{number}=1"), "/");
         }
         assert_eq!(jar.len(), COOKIES_MAX);
+    }
+
+    #[test]
+    fn cookies_whose_time_is_over_make_room_for_others() {
+        let mut jar = Jar::default();
+        for number in 0..2 * COOKIES_MAX as i64 {
+            jar.take_at(&format!("n{number}=1; Max-Age=5"), "/", || NOW_S + number);
+        }
+        let mut text = String::new();
+        jar.write_at("/", false, &mut text, || NOW_S + 2 * COOKIES_MAX as i64 - 1);
+        assert_eq!(text, "n594=1; n595=1; n596=1; n597=1; n598=1; n599=1");
     }
 }

@@ -1,5 +1,8 @@
 //! Where a redirect leads.
 
+use std::borrow::Cow;
+use std::fmt::Write;
+
 /// Scheme, host and port of a site, as they stand in its pages' addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
@@ -25,9 +28,11 @@ impl Origin {
     }
 }
 
-/// Writes into `target` what `location`, which came with the page `from`, names; false when that is not on this site.
+/// Writes into `target` what `location`, which came with the page `from`, names, as it can be sent; false when that is not on this
+/// site.
 pub fn redirect(origin: &Origin, from: &str, location: &str, target: &mut String) -> bool {
-    let location = location.split('#').next().unwrap_or("");
+    let location = sendable(location.split('#').next().unwrap_or(""));
+    let location = &*location;
     let is_http = |scheme: &str| scheme.eq_ignore_ascii_case("http");
     let is_https = |scheme: &str| scheme.eq_ignore_ascii_case("https");
     let (is_encrypted, rest) = match location.split_once("://") {
@@ -60,6 +65,24 @@ pub fn redirect(origin: &Origin, from: &str, location: &str, target: &mut String
         push_path(&base[..base.rfind('/').unwrap_or(0)], path, target);
     }
     true
+}
+
+/// Whether a byte of an address is sent as it is.
+pub(crate) fn is_sendable(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(&byte)
+}
+
+/// An address with %XX in place of what cannot be sent, as browsers write it.
+fn sendable(address: &str) -> Cow<'_, str> {
+    if address.bytes().all(is_sendable) {
+        return Cow::Borrowed(address);
+    }
+    let mut sent = String::with_capacity(address.len() * 3);
+    for byte in address.bytes() {
+        // Writing to a String cannot fail.
+        _ = if is_sendable(byte) { write!(sent, "{}", char::from(byte)) } else { write!(sent, "%{byte:02X}") };
+    }
+    Cow::Owned(sent)
 }
 
 /// Appends a path below `directory` without its dots (RFC 3986, section 5.2.4), and its query as it is.
@@ -117,6 +140,7 @@ mod tests {
             ("", "/dir/page?n=1"),
             ("#top", "/dir/page?n=1"),
             ("next?to=http://other/", "/dir/next?to=http://other/"),
+            ("/caf\u{e9} au lait/?q=\"\u{20ac}\"&a=%20", "/caf%C3%A9%20au%20lait/?q=%22%E2%82%AC%22&a=%20"),
         ];
         for (location, expected) in cases {
             assert_eq!(led("/dir/page?n=1", location).as_deref(), Some(expected), "{location}");

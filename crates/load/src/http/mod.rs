@@ -5,6 +5,7 @@ mod jar;
 mod location;
 
 pub use self::jar::Jar;
+pub(crate) use self::location::is_sendable;
 pub use self::location::{Origin, redirect};
 
 use crate::protocol::Protocol;
@@ -59,6 +60,16 @@ impl Method {
     /// Whether its requests have a body.
     pub fn has_body(self) -> bool {
         matches!(self, Self::Post | Self::Put)
+    }
+
+    /// What is done where a redirect with this status leads (RFC 9110, section 15.4, as browsers have it).
+    #[must_use]
+    pub fn redirected(self, status: u16) -> Self {
+        match (status, self) {
+            (301 | 302, Self::Post) => Self::Get,
+            (303, Self::Post | Self::Put | Self::Delete) => Self::Get,
+            _ => self,
+        }
     }
 }
 
@@ -126,9 +137,9 @@ impl HttpAnswer {
         self.cookies.clear();
     }
 
-    /// Whether the client is sent elsewhere.
+    /// Whether the client is sent elsewhere; one that is not told where is not.
     pub fn is_redirect(&self) -> bool {
-        matches!(self.status, 301 | 302 | 303 | 307 | 308)
+        matches!(self.status, 301 | 302 | 303 | 307 | 308) && !self.location.is_empty()
     }
 }
 
@@ -162,5 +173,19 @@ mod tests {
             assert_eq!(Method::from_name(name).expect("known").name(), name);
         }
         assert_eq!(Method::from_name("get"), None);
+    }
+
+    #[test]
+    fn what_is_sent_again_depends_on_status_and_method() {
+        let methods = [Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete];
+        for (status, expected) in [
+            (301, [Method::Get, Method::Head, Method::Get, Method::Put, Method::Delete]),
+            (302, [Method::Get, Method::Head, Method::Get, Method::Put, Method::Delete]),
+            (303, [Method::Get, Method::Head, Method::Get, Method::Get, Method::Get]),
+            (307, methods),
+            (308, methods),
+        ] {
+            assert_eq!(methods.map(|method| method.redirected(status)), expected, "{status}");
+        }
     }
 }

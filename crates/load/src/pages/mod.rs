@@ -122,6 +122,7 @@ impl Sources<Http> for PageSources {
             page: 0,
             next: 0,
             target: String::new(),
+            method: Method::Get,
             redirected: None,
             n_redirects: 0,
             failure: None,
@@ -139,8 +140,9 @@ struct PageSource {
     page: usize,
     /// The path of the page that comes next.
     next: usize,
-    /// What was asked for last.
+    /// What was asked for last, and what was done with it.
     target: String,
+    method: Method,
     /// What is asked for next because a redirect led there.
     redirected: Option<Method>,
     n_redirects: u32,
@@ -165,16 +167,17 @@ impl Source<Http> for PageSource {
         let Compiled { page, paths } = &self.shared.pages[self.page];
         let is_first = self.next == 0 && self.redirected.is_none();
         let is_page = is_first || (self.next == 1 && self.redirected.is_some());
-        match self.redirected.take() {
-            Some(method) => request.method = method,
+        self.method = match self.redirected.take() {
+            Some(method) => method,
             None => {
                 let Some(path) = paths.get(self.next) else { return Step::End };
                 path.write(&mut self.random, &mut self.target);
-                request.method = if is_first { page.method } else { Method::Get };
                 self.next += 1;
                 self.n_redirects = 0;
+                if is_first { page.method } else { Method::Get }
             }
-        }
+        };
+        request.method = self.method;
         request.target.clone_from(&self.target);
         request.headers.clone_from(&page.headers);
         request.body.clear();
@@ -238,10 +241,7 @@ impl PageSource {
         }
         let from = std::mem::take(&mut self.target);
         if redirect(&self.shared.origin, &from, &answer.location, &mut self.target) {
-            let sent = &self.shared.pages[self.page].page;
-            // What was sent is sent again only where the server asks for that.
-            let is_repeated = matches!(answer.status, 307 | 308) && self.next == 1;
-            self.redirected = Some(if is_repeated { sent.method } else { Method::Get });
+            self.redirected = Some(self.method.redirected(answer.status));
         } else {
             self.failure =
                 wrong(format!("status {} leads to {:?}, which is not this site", answer.status, answer.location));

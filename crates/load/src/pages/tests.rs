@@ -89,6 +89,32 @@ fn redirects_are_followed_only_so_far() {
 }
 
 #[test]
+fn a_redirect_without_an_address_is_a_page() {
+    let mut source = sources(&[page("a", "/a", 1.0)], PLAIN).source(0, 1);
+    assert_eq!(story(&mut *source, &[redirected(302, "", "")]), (vec!["GET /a".to_owned()], "End".to_owned()));
+    let shown = Page { text: Some("Welcome".to_owned()), ..page("a", "/a", 1.0) };
+    let mut source = sources(&[shown], PLAIN).source(0, 1);
+    assert_eq!(story(&mut *source, &[redirected(302, "", "")]).1, "\"Welcome\" is not in the page (0 bytes)");
+}
+
+#[test]
+fn what_is_done_behind_a_redirect_is_what_a_browser_does() {
+    let asked = |method, answers: &[HttpAnswer]| {
+        let page = Page { method, resources: vec!["/r".to_owned()], ..page("a", "/a", 1.0) };
+        story(&mut *sources(&[page], PLAIN).source(0, 1), answers).0.join(", ")
+    };
+    // The form is not sent a second time, whatever the page that was read instead says of itself.
+    let answers = [redirected(303, "/b", ""), redirected(307, "/b/", "")];
+    assert_eq!(asked(Method::Post, &answers), "POST /a, GET /b, GET /b/, GET /r");
+    assert_eq!(asked(Method::Head, &[redirected(302, "/b", "")]), "HEAD /a, HEAD /b, GET /r");
+    assert_eq!(asked(Method::Delete, &[redirected(301, "/b", "")]), "DELETE /a, DELETE /b, GET /r");
+    assert_eq!(asked(Method::Put, &[redirected(303, "/caf\u{e9}", "")]), "PUT /a, GET /caf%C3%A9, GET /r");
+    // A resource that is elsewhere is read there.
+    let answers = [ok(""), redirected(307, "/s", "")];
+    assert_eq!(asked(Method::Post, &answers), "POST /a, GET /r, GET /s");
+}
+
+#[test]
 fn a_fresh_user_has_no_cookies_and_a_connection_of_its_own() {
     let pages = [Page { resources: vec!["/b".to_owned()], ..page("a", "/a", 1.0) }];
     let mut source = sources(&pages, Manner { is_fresh: true, ..PLAIN }).source(0, 1);

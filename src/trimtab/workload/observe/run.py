@@ -114,7 +114,8 @@ class ObserveRun:
             self._add(at_s, counted)
 
     def _add(self, at_s: float, counted: Counted) -> None:
-        """One more look. Counters that fell were reset (a restart, or by hand): nothing is known of the time since the last."""
+        """One more look. Counters that fell were reset (a restart, or by hand): nothing is known of the time since the last. Of
+        those whose time alone fell, since the server has forgotten a long statement, it is not known how long the others took."""
         last, self._last = self._last, counted
         n = max(0.0, counted.n - last.n)
         self._looks.append(_Look(at_s, self._looks[-1].n + n))
@@ -125,7 +126,8 @@ class ObserveRun:
                     self._rows.append((second, 0, us, count - known))
         elif round(n):
             busy_s = 0.0 if counted.busy_s is None or last.busy_s is None else counted.busy_s - last.busy_s
-            self._rows.append((second, 0, min(_LONGEST_US, max(1, round(busy_s / n * 1e6))), round(n)))
+            if busy_s >= 0:
+                self._rows.append((second, 0, min(_LONGEST_US, max(1, round(busy_s / n * 1e6))), round(n)))
 
     def _second_of(self, at_s: float) -> int:
         """The second that a look at its end tells of."""

@@ -43,6 +43,21 @@ fn an_interaction_is_the_page_its_redirects_and_its_images() {
 }
 
 #[test]
+fn a_form_is_sent_once_however_often_its_answer_is_elsewhere() {
+    let form = state("buy", vec![Ask { method: Method::Post, ..ask(text("/buy")) }]);
+    let site = |request: &HttpRequest| {
+        let (status, location) = match &request.target[..] {
+            "/buy" => (303, "/order"),
+            "/order" => (308, "/order/"),
+            _ => (200, ""),
+        };
+        HttpAnswer { status, location: location.to_owned(), ..HttpAnswer::default() }
+    };
+    let (lines, end) = interact(&mut *browser(single(form)), site);
+    assert_eq!((lines.join(", "), &end[..]), ("POST /buy, GET /order, GET /order/".to_owned(), "End"));
+}
+
+#[test]
 fn failures_are_told_apart() {
     let made = |page: State| Site { errors: vec!["<!-- error kind=".to_owned(), "ERROR".to_owned()], ..single(page) };
     let page = || State {

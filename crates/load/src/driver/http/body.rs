@@ -5,8 +5,8 @@ use std::io;
 use tokio::io::AsyncRead;
 
 use super::head::Framing;
-use crate::driver::Failure;
 use crate::driver::inbox::Inbox;
+use crate::driver::{ErrorClass, Failure};
 
 /// A page that somebody looks at is shorter.
 const KEPT_MAX: usize = 16 * 1024 * 1024;
@@ -57,7 +57,13 @@ pub(super) async fn read<S: AsyncRead + Unpin>(
 const CUT: &str = "the page is cut short";
 
 fn cut(error: &io::Error) -> Failure {
-    Failure::lost(CUT, error)
+    // Words of its own has the end of an encrypted connection that the server did not announce: whoever is killed says nothing.
+    match (error.kind(), error.get_ref()) {
+        (io::ErrorKind::UnexpectedEof, Some(words)) => {
+            Failure::without_code(ErrorClass::Connect, format!("{CUT}: {words}"))
+        }
+        _ => Failure::lost(CUT, error),
+    }
 }
 
 /// Whether it says that the server has closed the connection in good order.

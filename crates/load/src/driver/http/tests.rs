@@ -1,12 +1,17 @@
 //! The driver against a server that says what a test wants, byte for byte.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+
 use super::*;
+use crate::driver::inbox::Inbox;
 use crate::driver::{ErrorClass, Session, TlsMode};
 use crate::http::{HttpAnswer, HttpRequest, Method};
 
@@ -293,6 +298,27 @@ async fn bodies_that_do_not_end_as_they_say_are_errors() {
         ("", "no answer: the server closed the connection"),
     ])
     .await;
+}
+
+/// An encrypted connection whose server is gone without a word.
+struct Killed;
+
+impl AsyncRead for Killed {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, "no close_notify")))
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_goes_to_the_end_needs_one_that_was_meant() {
+    let mut page = Vec::new();
+    let mut sink = body::Sink { kept: Some(&mut page), n_bytes: 0 };
+    let mut killed = AsyncReadExt::chain(&b"half"[..], Killed);
+    let failure = body::read(head::Framing::ToEnd, &mut Inbox::new(), &mut killed, &mut sink).await.expect_err("cut");
+    assert_eq!((failure.class, &failure.message[..]), (ErrorClass::Connect, "the page is cut short: no close_notify"));
+    let mut closed = &b"whole"[..];
+    let ended = body::read(head::Framing::ToEnd, &mut Inbox::new(), &mut closed, &mut sink).await;
+    assert_eq!((ended, &page[..]), (Ok(()), &b"halfwhole"[..]));
 }
 
 #[tokio::test]
