@@ -118,7 +118,12 @@ def test_looking_after_nothing_makes_no_file(tmp_path: Path, work: object) -> No
 @pytest.mark.service
 def test_a_database_without_a_history_is_refused_and_stays_empty(database: str, tmp_path: Path) -> None:
     with History.open(tmp_path / "own.db") as own:
-        for work in (compact, lambda place: back_up(place, tmp_path / "copy.db"), lambda place: merge(own, place)):
+        for work in (
+            check,
+            compact,
+            lambda place: back_up(place, tmp_path / "copy.db"),
+            lambda place: merge(own, place),
+        ):
             with pytest.raises(HistoryError, match="there is no history="):
                 work(database)
     assert not (tmp_path / "copy.db").exists()

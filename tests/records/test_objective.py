@@ -41,6 +41,12 @@ def test_less_latency_is_less_loss() -> None:
     assert objective.loss(50.0, 100.0) == pytest.approx(-math.log(2))
 
 
+def test_loss_of_what_is_far_apart_is_a_number() -> None:
+    cost = Objective.parse("cost")
+    assert cost.loss(1e-300, 1e300) == pytest.approx(-600 * math.log(10))
+    assert cost.loss(1e300, 1e-300) == pytest.approx(600 * math.log(10))
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
 def test_loss_of_what_cannot_be_compared_is_nan(value: float) -> None:
     objective = Objective.parse("throughput")

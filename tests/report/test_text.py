@@ -319,6 +319,25 @@ def test_every_trial_is_in_the_table(better: Study) -> None:
     assert "3 advice ok 14.7 1.31 (1.26 to 1.36) 11.46s shared_buffers = 256MB, work_mem = 16MB" in rows
 
 
+def test_a_cost_that_a_program_reports_is_told_from_the_time_of_a_trial(better: Study) -> None:
+    study, trials = better
+    study = replace(study, objective="cost")
+    trials = [replace(each, measurement=None) for each in trials]
+    text = squeezed(report_text(study, trials, with_trials=True, width=200))
+    assert "trial role status cost times as good time changed" in text
+    assert 'times as good</th><th class="n">time</th><th>changed' in squeezed(render_html(study, trials))
+
+
+def test_nothing_is_said_of_when_a_setting_of_a_program_takes_effect(better: Study) -> None:
+    study, trials = better
+    study = replace(study, settings={"session": {}, "target": {"session": {"kind": "session"}}})
+    text, page = squeezed(report_text(study, trials)), squeezed(render_html(study, trials))
+    assert "knob yours tuned what it does" in text
+    assert "shared_buffers 128MB 512MB memory for pages shared by all connections" in text
+    assert "takes effect" not in text + page
+    assert "<th>tuned</th><th>what it does</th>" in page
+
+
 def test_trials_that_miss_a_constraint_are_failures() -> None:
     trials = [trial(0, Role.BASELINE, BASELINE, 1.0), trial(1, Role.SEARCH, BASELINE, 2.0, excess=0.2)]
     summary = summarise(record({}), trials)

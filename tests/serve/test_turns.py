@@ -49,6 +49,41 @@ def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, what: str, 
     assert len(api.hub.turns) == 0
 
 
+@pytest.mark.parametrize("what", ["show", "best", "fetch", "pause"])
+def test_sessions_that_think_at_once_leave_threads_to_others(api: Api, what: str) -> None:
+    """Eight of them, each asked by eight clients: more requests than there are threads of either kind."""
+    names = [f"thinks{number}" for number in range(8)]
+    for name in (*names, "other"):
+        assert api.post("/api/v1/sessions", {**BUSY, "name": name}).status_code == 201
+    method, path, body = ASKED[what] if what in ASKED else ("POST", ONE.format("busy") + "/fetch", {"client": "nobody"})
+    other = {"client": api.join("other")}
+
+    async def asked() -> tuple[int, list[int]]:
+        transport = httpx.ASGITransport(api.app)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:1979", headers=headers) as client:
+            with ExitStack() as held:
+                for name in names:
+                    held.enter_context(api.hub.sessions._held[name].lock)
+                waiting = [
+                    asyncio.create_task(client.request(method, path.replace("busy", name), json=body))
+                    for name in names
+                    for _ in range(8)
+                ]
+                await asyncio.sleep(0.2)
+                found = [
+                    await asyncio.wait_for(client.post(ONE.format("other") + "/fetch", json=other), 30),
+                    await asyncio.wait_for(client.get(ONE.format("other") + "/best"), 30),
+                    await asyncio.wait_for(client.get(ONE.format("other")), 30),
+                ]
+                n_done = sum(task.done() for task in waiting)
+            await asyncio.gather(*waiting)
+            return n_done, [each.status_code for each in found]
+
+    assert run(asked()) == (0, [200, 200, 200])
+    assert len(api.hub.turns) == 0
+
+
 def slow(api: Api, held: ExitStack) -> None:
     """Whatever is read of sessions that are not in memory waits, and so does whatever is drawn of studies."""
     for name in LOADING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from trimtab.cli import main
 from trimtab.errors import UsageError
 from trimtab.session.program import Program
+from trimtab.space import Config
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,52 @@ def test_a_program_that_prints_no_figure_is_an_error(tmp_path: Path, capsys: pyt
         "error: the baseline itself cannot be measured: failed_load: the last line that it printed holds no number\n"
         "hint: run the program by itself; when it works, the same command with --again begins a new session\n"
     ) in said.err
+
+
+def test_a_winner_of_a_program_is_reported_and_not_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = ["--state", str(tmp_path)]
+    words = ["exec", *at, "--name", "p", "--int", "x=1:9", "--measure", "output", "--budget", "12 trials", "--"]
+    code = "import sys; print(10 + (int(sys.argv[1]) - 6) ** 2)"
+    said = {}
+    for command in ([*words, sys.executable, "-c", code, "{x}"], ["report", *at, "--trials", "p"], ["apply", *at, "p"]):
+        with pytest.raises(SystemExit) as end:
+            main(command)
+        said[command[0]] = (end.value.code, *capsys.readouterr())
+    assert (said["exec"][0], said["report"][0], said["apply"][0]) == (0, 0, 2)
+    assert "takes effect" not in said["report"][1]
+    assert re.search(r"trial +role +status +cost +times as good +time +changed", said["report"][1])
+    assert said["apply"][2] == (
+        "error: study='p' is a session: no server but a program was tuned, which sets its values itself\n"
+        f"hint: give it the values that `trimtab report p --state {tmp_path}` shows\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--timeout", "0s"], "error: --timeout='0s' is not above 0\nhint: write a duration"),
+        (
+            ["--maximise"],
+            "error: --maximise with --measure=wall looks for the slowest config\nhint: add --measure output",
+        ),
+        (
+            ["--maximise", "--measure", "user"],
+            "error: --maximise with --measure=user looks for the slowest config\nhint: ",
+        ),
+    ],
+)
+def test_what_no_run_could_meet_begins_no_session(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["exec", "--state", str(tmp_path), *options, "--int", "x=1:9", "--", sys.executable, "-c", "pass", "{x}"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith(said)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("printed", ["1e200", "3e-200", "9" * 150])
+def test_a_figure_that_no_ratio_can_be_made_of_is_a_failed_run(printed: str) -> None:
+    ran = Program(command=(sys.executable, "-c", f"print({printed})"), measure="output").run(Config({}))
+    assert (ran.value, ran.status) == (None, "failed_load")
+    assert ran.reason == f"it printed {float(printed):g}, which is not between 1e-100 and 1e+100"

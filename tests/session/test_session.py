@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from pydantic import ValidationError
 
 from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
 from trimtab.errors import SpaceError, UsageError
@@ -120,6 +121,9 @@ def test_tickets_that_are_none(opened: Opened, ticket: str, error: type[Exceptio
         (Report(), "the report holds nothing"),
         (Report(value=0.0), "cost=0 is not above 0"),
         (Report(value=-3.0), "cost=-3 is not above 0"),
+        (Report(value=1e200), r"cost=1e\+200 is not between 1e-100 and 1e\+100"),
+        (Report(value=5e-324), "cost=4.94066e-324 is not between 1e-100"),
+        (Report(values={"cost": 1.0, "throughput": 1e101}), r"throughput=1e\+101 is not between 1e-100"),
         (Report(value=1.0, values={"cost": 1.0}), "the report holds value, values"),
         (Report(value=1.0, failed=Failure()), "the report holds value, failed"),
         (Report(values={"speed": 1.0}), "unknown metric='speed' in values"),
@@ -148,6 +152,28 @@ def test_percentiles_of_single_latencies(opened: Opened) -> None:
     assert m.latency_ms["p95"].estimate == pytest.approx(95.05)
     assert m.throughput.estimate == 50.0
     assert m.histogram
+
+
+def test_latencies_so_small_that_no_ratio_can_be_made_of_them_are_zeros(opened: Opened) -> None:
+    session, _ = opened().begin(spec(objective="p95"))
+    client = session.join("1").id
+    first = session.fetch(client)
+    with pytest.raises(UsageError, match="latencies_ms holds zeros only"):
+        session.report(client, first.ticket, Report(latencies_ms=[5e-324, 1e-101]))
+    with pytest.raises(ValidationError, match="less than or equal to 1000000000000"):
+        Report(latencies_ms=[1.0, 1e13])
+    assert session.report(client, first.ticket, Report(latencies_ms=[5e-324, 1e12])) == "told"
+
+
+def test_a_session_goes_on_between_the_least_and_the_greatest_figure(opened: Opened) -> None:
+    session, _ = opened().begin(spec())
+    client = session.join("1").id
+    while (found := session.fetch(client)).point is not None:
+        is_base = found.point.config == session.task.baseline
+        assert session.report(client, found.ticket, Report(value=1e100 if is_base else 1e-100)) == "told"
+        assert session.best()[1] >= 1
+    assert session.is_proven
+    assert session.best()[1] == pytest.approx(1e200)
 
 
 def test_failures_teach_and_a_failing_baseline_ends_it(opened: Opened) -> None:

@@ -13,6 +13,7 @@ from trimtab.cli.options import json_option, print_json, say, state_option, stud
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
     from trimtab.study import Proposal
 
 __all__ = ["command"]
@@ -49,11 +50,8 @@ def command(
     with read_history_at(history_url or history_of(state_dir, name, its_own), state_dir) as history:
         record = find_study(history, name)
     config = winner_of(record)
-    if given is None and record.origin:
-        raise UsageError(
-            f"study={name!r} was imported: its target is not obeyed",
-            hint=f"give your own study file: {command_at(state_dir, f'trimtab apply {quote(name)} --study FILE')}",
-        )
+    if given is None:
+        _require_own_server(record, name, state_dir)
     target = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
@@ -71,6 +69,22 @@ def command(
     else:
         click.echo(f"applied {counted(len(config), 'setting')}; undo: {undo}")
     return 0
+
+
+def _require_own_server(record: StudyRecord, name: str, state_dir: Path) -> None:
+    """Raises UsageError where no study file of a server was ever given here."""
+    from trimtab.trial.command_line import command_at
+
+    if record.origin:
+        raise UsageError(
+            f"study={name!r} was imported: its target is not obeyed",
+            hint=f"give your own study file: {command_at(state_dir, f'trimtab apply {quote(name)} --study FILE')}",
+        )
+    if "session" in record.settings:
+        raise UsageError(
+            f"study={name!r} is a session: no server but a program was tuned, which sets its values itself",
+            hint=f"give it the values that `{command_at(state_dir, f'trimtab report {quote(name)}')}` shows",
+        )
 
 
 def _show(proposal: Proposal) -> None:

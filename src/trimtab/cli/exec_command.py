@@ -99,11 +99,10 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     from trimtab.session.program import Program
     from trimtab.trial.command_line import command_at
     from trimtab.trial.signals import signals_interrupt
-    from trimtab.units import parse_duration
 
     require_one_of({"--server": options["server"], "--history": history_url})
     body = _body(words, options)
-    program = Program(command=words, measure=options["measure"], timeout_s=parse_duration(options["timeout"]))
+    program = Program(command=words, measure=options["measure"], timeout_s=_timeout_s(options))
     program.check([knob["name"] for knob in body["knobs"]])
     is_remote = bool(options["server"])
     with signals_interrupt():  # the measured program is killed, and what was measured is kept
@@ -114,6 +113,22 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     )
     _show(found, program, as_json, report=report)
     return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
+
+
+def _timeout_s(options: Mapping[str, Any]) -> float:
+    """Raises UsageError where no run can end in time, or where slow runs would be looked for."""
+    from trimtab.errors import UsageError
+    from trimtab.units import parse_duration
+
+    if options["maximise"] and options["measure"] != "output":
+        raise UsageError(
+            f"--maximise with --measure={options['measure']} looks for the slowest config",
+            hint="add --measure output if the program prints the figure; else leave --maximise out",
+        )
+    seconds = parse_duration(options["timeout"])
+    if seconds <= 0:
+        raise UsageError(f"--timeout={options['timeout']!r} is not above 0", hint='write a duration such as "30s"')
+    return seconds
 
 
 def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from trimtab.errors import HistoryError
 from trimtab.history import codec
 from trimtab.history.formats import Format, Imported
 from trimtab.history.record import StudyCopy
+from trimtab.history.resting import connect_to_read
 from trimtab.history.schema import url_of
 from trimtab.history.store import History
 from trimtab.history.typed import verdict_to_json
@@ -126,8 +127,7 @@ def _opened_copy(place: str) -> Iterator[History]:
     with tempfile.TemporaryDirectory(prefix="trimtab-merge-") as directory:
         copy = Path(directory) / "history.db"
         try:
-            uri = f"{path.resolve().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(copy)) as target:
+            with closing(connect_to_read(path)) as source, closing(sqlite3.connect(copy)) as target:
                 source.backup(target)
         except sqlite3.Error as error:
             raise HistoryError(f"history={place!r} cannot be used: {error}", hint="nothing was changed") from error

@@ -32,6 +32,12 @@ def prepare(engine: Engine, shown: str, *, is_there: bool = False) -> None:
         raise no_history(shown)
     if engine.dialect.name == "sqlite":
         _check_soundness(engine, shown)
+    if is_there:  # who only reads takes no lock, and needs no right to write
+        with engine.connect() as connection:
+            _check_version(connection, shown)
+        return
+    if engine.dialect.name == "sqlite":
+        _write_ahead(engine, shown)
     with engine.execution_options(trimtab_write=True).begin() as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _PREPARE_LOCK})
@@ -61,6 +67,9 @@ def _check_soundness(engine: Engine, shown: str) -> None:
                 f"history={shown} is damaged: {finding}",
                 hint="nothing was changed; restore a copy of it, or give another path",
             )
+
+
+def _write_ahead(engine: Engine, shown: str) -> None:
     raw = engine.raw_connection()
     try:
         raw.cursor().execute("PRAGMA journal_mode=WAL")

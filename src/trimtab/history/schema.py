@@ -6,6 +6,8 @@ Whatever can hold odd characters or non-finite numbers is in JSON columns; the c
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ __all__ = [
     "meta_table",
     "metadata",
     "no_history",
+    "sqlite_engine",
     "study_table",
     "sync_sqlite",
     "trial_table",
@@ -127,7 +130,10 @@ def make_engine(url_or_path: str | Path, *, is_there: bool = False) -> Engine:
         raise HistoryError(
             f"history={url.render_as_string()} is of an unknown kind", hint="give a file path, or postgresql://…"
         )
-    return _sqlite(url)
+    if url.database:
+        _make_directory(Path(url.database).parent)
+        make_private(Path(url.database))
+    return sqlite_engine(url)
 
 
 def no_history(shown: str) -> HistoryError:
@@ -171,12 +177,13 @@ def _make_commits_durable(connection: Any, _record: object) -> None:
     connection.commit()
 
 
-def _sqlite(url: URL) -> Engine:
-    if url.database:
-        _make_directory(Path(url.database).parent)
-        make_private(Path(url.database))
+def sqlite_engine(url: URL, creator: Callable[[], sqlite3.Connection] | None = None) -> Engine:
+    """An engine for the file of `url`; `creator` makes its connections in another way than usual."""
     # The driver must not open transactions on its own: `_begin` does.
-    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S, "isolation_level": None})
+    if creator is None:
+        engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT_S, "isolation_level": None})
+    else:
+        engine = create_engine(url, creator=creator)
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)
     return engine

@@ -18,6 +18,7 @@ from trimtab.history.holding import holding_of
 from trimtab.history.prepare import prepare
 from trimtab.history.query import StudyQuery, run_query
 from trimtab.history.record import STUDY_STATUSES, Event, StudyCopy, StudyRecord, StudySummary, TrialSummary
+from trimtab.history.resting import make_reader
 from trimtab.history.schema import event_table, make_engine, study_table, sync_sqlite, trial_table
 from trimtab.history.typed import verdict_to_json
 from trimtab.records import Context, Machine, Trial, Verdict
@@ -62,7 +63,8 @@ class History:
 
     @classmethod
     def open(cls, url_or_path: str | Path, *, is_there: bool = False) -> History:
-        """Opens a history, making it (and its directory) when there is none; with `is_there` none is made.
+        """Opens a history, making it (and its directory) when there is none; with `is_there` none is made, and it can be read
+        where nothing may be written.
 
         Args:
             url_or_path: a file path (SQLite), `sqlite:///path`, or `postgresql://user@host:port/database`.
@@ -71,7 +73,7 @@ class History:
             HistoryError: unreachable, not permitted, damaged, not a history, of another version, or not there though it
                 must be. Whatever is there is left as it is.
         """
-        engine = make_engine(url_or_path, is_there=is_there)
+        engine = make_reader(url_or_path) if is_there else make_engine(url_or_path)
         shown = _shown(engine)
         try:
             with translated(shown):

@@ -9,10 +9,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, func, inspect, select
 
 from trimtab.errors import HistoryError
 from trimtab.history import rows
+from trimtab.history.resting import connect_to_read, make_reader
 from trimtab.history.schema import (
     SCHEMA_VERSION,
     event_table,
@@ -20,6 +21,7 @@ from trimtab.history.schema import (
     make_private,
     meta_table,
     metadata,
+    no_history,
     study_table,
     trial_table,
 )
@@ -55,7 +57,7 @@ def _file_of(engine: Engine) -> Path | None:
 
 def _existing(place: str | Path) -> Engine:
     """An engine for a history that is there already: looking after nothing makes no file."""
-    return make_engine(place, is_there=True)
+    return make_reader(place)
 
 
 def check(place: str | Path) -> Health:
@@ -72,7 +74,11 @@ def check(place: str | Path) -> Health:
             return Health(tuple(damage), (), 0, 0)
     try:
         with translated(str(place)), engine.connect() as connection:
+            if not inspect(connection).has_table(meta_table.name):
+                raise no_history(engine.url.set(drivername="postgresql").render_as_string())
             version = connection.scalar(select(meta_table.c.value).where(meta_table.c.key == "schema_version"))
+            if version is None or not (version.isascii() and version.isdecimal()):
+                return Health((f"it has schema_version={version!r}, and versions are whole numbers",), (), 0, 0)
             if version != str(SCHEMA_VERSION):
                 note = f"it has schema_version={version}, this Trimtab reads {SCHEMA_VERSION}: rows were not looked at"
                 return Health((), (note,), 0, 0)
@@ -83,7 +89,7 @@ def check(place: str | Path) -> Health:
 
 def _damage_of_file(path: Path) -> list[str]:
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(connect_to_read(path)) as connection:
             tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
             if meta_table.name not in tables:
                 return ["it is not a history: it has no table trimtab_meta"]
@@ -187,8 +193,7 @@ def _copy_to(engine: Engine, part: Path) -> None:
         with translated(engine.url.render_as_string()):
             _copy_rows(engine, part)
         return
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True)) as source, closing(sqlite3.connect(part)) as copy:
+    with closing(connect_to_read(path)) as source, closing(sqlite3.connect(part)) as copy:
         source.backup(copy)
         _seal(copy)
 

@@ -183,8 +183,10 @@ class Objective:
         """log(value / baseline), with the sign that makes less better. NaN when either is not a positive number."""
         if not (value > 0 and baseline > 0 and math.isfinite(value) and math.isfinite(baseline)):
             return math.nan
-        ratio = math.log(value / baseline)
-        return -ratio if self.is_maximised else ratio
+        ratio = value / baseline
+        # Of figures far apart it is 0 or infinite, and its logarithm is still a number.
+        found = math.log(ratio) if 0 < ratio < math.inf else math.log(value) - math.log(baseline)
+        return -found if self.is_maximised else found
 
     def __str__(self) -> str:
         where = " and ".join(str(constraint) for constraint in self.constraints)

@@ -143,6 +143,16 @@ class Summary:
         return f"{self.metric} ({self.unit})" if self.unit else self.metric
 
     @property
+    def spent_text(self) -> str:
+        """What the time that a trial took is called: not as the metric is."""
+        return "time" if self.metric == "cost" else "cost"
+
+    @property
+    def has_restarts(self) -> bool:
+        """Whether it is known when settings take effect."""
+        return any(setting.restart for setting in self.settings)
+
+    @property
     def measured_lines(self) -> tuple[LineWorth, ...]:
         """Those of `lines` that are shown one by one."""
         return parted_lines(self.lines)[0]

@@ -121,13 +121,14 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def _settings_table(summary: Summary) -> Table:
-    table = _table("knob", "yours", "tuned", "takes effect", "what it does")
+    effect = ["takes effect"] if summary.has_restarts else []
+    table = _table("knob", "yours", "tuned", *effect, "what it does")
     for setting in summary.settings:
         knob = Text(setting.knob, style="bold")
         if setting.is_opened:
             knob.append(f" [{setting.safety.upper()}]", style="bold red")
-        effect = f"on {setting.restart}" if setting.restart else ""
-        table.add_row(knob, Text(setting.old), Text(setting.new, style="bold green"), Text(effect), Text(setting.doc))
+        when = [Text(f"on {setting.restart}" if setting.restart else "")] if summary.has_restarts else []
+        table.add_row(knob, Text(setting.old), Text(setting.new, style="bold green"), *when, Text(setting.doc))
     return table
 
 
@@ -349,8 +350,8 @@ def _how_to(summary: Summary) -> Iterator[RenderableType]:
 
 def _trials_table(summary: Summary) -> Table:
     value = summary.metric_text
-    right = ("trial", value, summary.times, "cost")
-    table = _table("trial", "role", "status", value, summary.times, "cost", "changed", right=right)
+    right = ("trial", value, summary.times, summary.spent_text)
+    table = _table("trial", "role", "status", value, summary.times, summary.spent_text, "changed", right=right)
     for row in summary.rows:
         table.add_row(*_trial_cells(row))
     return table

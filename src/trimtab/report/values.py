@@ -19,10 +19,14 @@ _UNKNOWN = KnobChange()
 
 
 class ValueTexts:
-    """Formats values of one study's knobs; knobs that the record does not describe are shown bare."""
+    """Formats values of one study's knobs; knobs that the record does not describe are shown bare.
+
+    Of a session nobody but its program knows when a value takes effect.
+    """
 
     def __init__(self, study: StudyRecord) -> None:
         self._study = study
+        self._is_program = "session" in study.settings
         self._units = {entry["name"]: entry.get("unit", "") for entry in study.space.get("knobs", ())}
 
     def of(self, knob: str, value: Any) -> str:
@@ -43,7 +47,7 @@ class ValueTexts:
             knob=clean(name),
             old=first_line(about.old_text or self.of(name, old)),
             new=first_line(about.new_text or self.of(name, value)),
-            restart=first_line(about.restart),
+            restart="" if self._is_program else first_line(about.restart),
             safety=first_line(about.safety),
             doc=first_line(about.doc),
         )

@@ -31,7 +31,9 @@ __all__ = ["Bell", "Hub"]
 T = TypeVar("T")
 
 _MOST_THREADS = 40
-_MOST_OF_A_SESSION = 8
+_MOST_OF_A_SESSION = 1
+"""It does one thing at a time: a second request would only wait for the first, and keep a thread from another session."""
+
 _MOST_SLOW = 4
 """Sessions that are read from the history, and studies that are drawn, at once: they compute, so more of them end no earlier."""
 

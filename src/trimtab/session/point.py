@@ -16,7 +16,13 @@ from trimtab.measure import Interval, Measurement, encode_latencies, pooled_inte
 from trimtab.records import FIGURES, METRICS, Objective, Role, Status
 from trimtab.space import Config
 
-__all__ = ["Failure", "Point", "Report", "Result", "result_of"]
+__all__ = ["LEAST", "MOST", "Failure", "Point", "Report", "Result", "result_of"]
+
+LEAST, MOST = 1e-100, 1e100
+"""Between these a figure lies: the ratio of any two is a number then, and so is everything that is worked out from it."""
+
+_MOST_LATENCY_MS = 1e12
+"""31 years."""
 
 _PERCENTILES = {"latency_p50": 0.5, "latency_p95": 0.95, "latency_p99": 0.99}
 
@@ -65,7 +71,9 @@ class Report(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True, strict=True)
     value: float | None = None
     values: dict[str, float] | None = Field(default=None, max_length=20)
-    latencies_ms: list[Annotated[float, Field(ge=0)]] | None = Field(default=None, min_length=1, max_length=50_000)
+    latencies_ms: list[Annotated[float, Field(ge=0, le=_MOST_LATENCY_MS)]] | None = Field(
+        default=None, min_length=1, max_length=50_000
+    )
     failed: Failure | None = None
 
 
@@ -145,6 +153,10 @@ def _exact(name: str, value: float) -> Interval:
             f"{name}={value:g} is not above 0",
             hint="gains are ratios: report a time, a rate or a cost above 0 (add a constant to one that is not), or `failed`",
         )
+    if not LEAST <= value <= MOST:
+        raise UsageError(
+            f"{name}={value:g} is not between {LEAST:g} and {MOST:g}", hint="report it in another unit, or `failed`"
+        )
     return Interval(value, value, value, se=0.0, n=1)
 
 
@@ -152,6 +164,7 @@ def _latency_figures(report: Report) -> Mapping[str, Interval]:
     if report.latencies_ms is None:
         return {}
     seen = np.sort(np.array(report.latencies_ms, dtype=float))
+    seen[seen < LEAST] = 0.0
     if not seen[-1] > 0:
         raise UsageError("latencies_ms holds zeros only", hint="report milliseconds of single operations")
     found = {"latency_mean": pooled_interval(seen) if len(seen) > 1 else Interval(seen[0], seen[0], seen[0], n=1)}

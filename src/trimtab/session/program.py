@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from trimtab.errors import InternalError, UsageError
+from trimtab.session.point import LEAST, MOST
 from trimtab.space import Config, Value
 from trimtab.trial.signals import signals_wait
 from trimtab.units import format_duration
@@ -187,6 +188,8 @@ def _printed(printed: bytes) -> Outcome:
     value = float(numbers[-1])
     if not value > 0 or value == float("inf"):
         return Outcome(None, f"it printed {value:g}, which is not above 0", "failed_load")
+    if not LEAST <= value <= MOST:
+        return Outcome(None, f"it printed {value:g}, which is not between {LEAST:g} and {MOST:g}", "failed_load")
     return Outcome(value)
 
 
