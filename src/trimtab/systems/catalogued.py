@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -34,6 +35,15 @@ S = TypeVar("S", bound=ServerSettings)
 R = TypeVar("R", bound=ServerReach)
 
 
+class _Visits(threading.local):
+    """Looks that follow one another at once: how many enclose this one, and this machine's limits, read in them. Each thread has
+    its own: another one's visit ends when it will."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.limits: Limits | None = None
+
+
 class Catalogued(ABC, Generic[S, R]):
     """The part of a `System` that changes nothing.
 
@@ -56,20 +66,19 @@ class Catalogued(ABC, Generic[S, R]):
         self.settings = settings
         self._reach = reach
         self._base: Snapshot | None = None
-        self._n_visits = 0
-        self._limits_seen: Limits | None = None
+        self._visits = _Visits()
 
     @contextmanager
     def _visit(self) -> Iterator[None]:
         """For looks that follow one another at once: this machine's limits are read once, and one connection serves for all."""
-        self._n_visits += 1
+        self._visits.n += 1
         try:
             with self._shared():
                 yield
         finally:
-            self._n_visits -= 1
-            if not self._n_visits:
-                self._limits_seen = None
+            self._visits.n -= 1
+            if not self._visits.n:
+                self._visits.limits = None
 
     def _shared(self) -> AbstractContextManager[None]:
         """What else looks share within a visit."""
@@ -124,8 +133,8 @@ class Catalogued(ABC, Generic[S, R]):
         """
         own, told = self.settings, _TOLD
         if self._reach.is_here:
-            seen = self._limits_seen or read_limits(pid=self._reach.pid)
-            self._limits_seen = seen if self._n_visits else None
+            seen = self._visits.limits or read_limits(pid=self._reach.pid)
+            self._visits.limits = seen if self._visits.n else None
             return seen if own.cores is None else replace(seen, cores=own.cores, cores_source=told)
         if own.cores is None or own.memory is None:
             raise self._unknown()
