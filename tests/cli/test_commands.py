@@ -39,6 +39,18 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_study(run: Run, s
     assert not (study.path / "state").exists()
 
 
+def test_a_report_does_not_go_to_a_file_that_is_named_as_the_standard_output(run: Run, study: FakeStudy) -> None:
+    for arguments in (["tune", "study.toml"], ["rank", "study.toml", "--design", "lhs"], ["report", "fake"]):
+        ran = run(*arguments, "--html", "-")
+        assert (ran.code, ran.err) == (
+            2,
+            "error: cannot write the report: path='-' would be a file of that name\n"
+            "hint: give the name of a file, or /dev/stdout\n",
+        )
+    assert not (study.path / "-").exists()
+    assert study.workload.seeds == []
+
+
 @pytest.mark.slow
 def test_tune_tells_what_the_server_has_learnt_of_its_queries(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch

@@ -280,3 +280,12 @@ def test_every_subcommand_has_help(run: Run) -> None:
         assert f"{name}" in out
         assert line in out
         assert run(name, "--help")[0] == 0
+
+
+def test_a_history_of_another_version_is_not_called_sound(run: Run, tmp_path: Path) -> None:
+    History.open(tmp_path / "state" / "history.db").close()
+    with closing(sqlite3.connect(tmp_path / "state" / "history.db")) as connection, connection:
+        connection.execute("update trimtab_meta set value = '99'")
+    code, out, err = run("check")
+    assert (code, out) == (0, "no damage found, as far as this version can tell\n")
+    assert err == "note: it has schema_version=99, this Trimtab reads 2: rows were not looked at\n"

@@ -20,7 +20,15 @@ from trimtab.history.codec import dumps, loads
 from trimtab.history.space import space_to_json
 from trimtab.importance import Consensus, Dependence, KnobRank, Pair, RankProblem, rank_knobs
 from trimtab.records import Context, Role, Status, Trial
-from trimtab.report import render_html, render_rank_html, report_text, to_json, write_rank_html
+from trimtab.report import (
+    rank_text,
+    rank_to_json,
+    render_html,
+    render_rank_html,
+    report_text,
+    to_json,
+    write_rank_html,
+)
 from trimtab.report.explain import Explanation, explain, kept_ranks, with_plots
 from trimtab.report.explain_charts import _ticks, explanation_figures
 from trimtab.space import Config, Knob, KnobKind, Space
@@ -181,6 +189,24 @@ def test_the_page_names_every_study_behind_the_ranks(ranked: tuple[Study, Consen
     assert f" study {study.name} measured trials 73 " in squeezed(alone)
     both = read(render_rank_html(study, consensus, trials, sources=("mine", "<b>theirs"))).text
     assert " studies mine, <b>theirs measured trials 73 " in squeezed(both)
+
+
+def test_the_ranks_do_not_deny_what_the_proof_has_shown(ranked: tuple[Study, Consensus]) -> None:
+    """Of a knob that matters: that no better value is shown, unless a proven winner changes it."""
+    (study, trials), consensus = ranked
+    first, second = consensus.names[:2]
+    doubted = replace(consensus, not_worth={first: "its best value is the one it has", second: "none is shown"})
+    proven = changed(study, result="better", knobs={first: {"old": 1, "new": 2}})
+    page = squeezed(read(render_rank_html(study, doubted, trials)).text)
+    assert f"{first} matters, but its best value is the one it has. " in page
+    assert f"{second} matters, but none is shown. " in page
+    page = squeezed(read(render_rank_html(proven, doubted, trials)).text)
+    assert "the one it has" not in page
+    assert f"{second} matters, but none is shown. " in page
+    for known, is_said in ((study, True), (proven, False)):
+        assert ("the one it has" in rank_text(known, doubted)) == is_said
+        assert bool(rank_to_json(known, doubted)["knobs"][0]["not_worth"]) == is_said
+        assert rank_to_json(known, doubted)["knobs"][1]["not_worth"] == "none is shown"
 
 
 def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Study, Consensus]) -> None:

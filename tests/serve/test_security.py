@@ -91,6 +91,10 @@ def test_what_is_not_http_is_left_alone(api: Api) -> None:
         ({"host": "db.example"}, "and there is no token and no TLS"),
         ({"cert": "c"}, "TLS needs a certificate and its key"),
         ({"cert": "nowhere", "key": "c"}, "there is no file='nowhere'"),
+        ({"names": ("tuner.example", "a b")}, "--name='a b' is not the name of a host\nhint: give the name that clients have"),
+        ({"names": ("",)}, "--name='' is not the name of a host"),
+        ({"names": ("db.example:1979",)}, "--name='db.example:1979' is not the name of a host"),
+        ({"names": ("https://db.example",)}, "is not the name of a host"),
     ],
 )  # fmt: skip
 def test_addresses_that_are_refused(
@@ -106,6 +110,7 @@ def test_addresses_that_are_refused(
 def test_an_address_that_is_forced() -> None:
     assert ServeSettings(host="0.0.0.0", is_forced=True).url == "http://0.0.0.0:1979"
     assert ServeSettings(host="::1").url == "http://[::1]:1979"
+    assert ServeSettings(names=("db-1.example.", "192.0.2.1", "2001:db8::1", "x")).names[2] == "2001:db8::1"
 
 
 def test_the_token_is_made_once_and_kept_from_others(tmp_path: Path) -> None:

@@ -32,8 +32,11 @@ def command(
 ) -> int:
     """Show what the study NAME tried, found and proved, and how to apply and undo it. Reads the history only."""
     from trimtab.history import find_study, read_history_at
-    from trimtab.report import print_report, write_html
+    from trimtab.report import print_report, require_html_place, write_html
     from trimtab.study import history_of
+
+    if html is not None:
+        require_html_place(html)
 
     file, name = study_named(name)
     with read_history_at(history_url or history_of(state_dir, name, file), state_dir) as history:

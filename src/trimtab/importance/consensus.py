@@ -31,7 +31,7 @@ _LEAST_TO_TRIM = 4
 NINETY = 3.29
 """Standard deviations between the ends of a 90 % interval of the normal distribution."""
 _LEAST_GAIN = 0.01
-"""What the best value must gain over the baseline's for tuning the knob to pay: 1 %."""
+"""What the best value must gain over the baseline's for a gain by tuning the knob to be shown: 1 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Consensus:
         knee: how many knobs, from the front of `knobs`, are worth tuning (see `knee_of`); 0 when no effect was seen.
         verdict: "" when the ranks may be used, else "not enough data to tell ..." in one sentence.
         notes: what else people should know, one sentence each.
-        not_worth: knob -> why tuning it does not pay although it is before the knee (its best value is its own).
+        not_worth: knob -> why no gain by tuning it is shown although it is before the knee (its best value is its own).
         n_trials: measured trials.
         r2: cross-validated share of the loss's variance that a surrogate predicts, at most 1; 0 and less: no better
             than the mean; NaN: none was fitted.
@@ -176,8 +176,9 @@ def _verdict(used: Sequence[Ranking], knobs: Sequence[KnobRank], samples: Sample
 
 
 def _not_worth(problem: RankProblem, samples: Samples, names: Sequence[str]) -> dict[str, str]:
-    """Of the knobs `names` those whose best value gains nothing over the baseline's. One that has no effect in the baseline,
-    by its condition, is none of them: what it gains it gains together with others.
+    """Of the knobs `names` those whose best value is not shown to gain anything over the baseline's.
+
+    One that has no effect in the baseline, by its condition, is none of them: what it gains it gains together with others.
 
     Source: V. Fernando, "Auto-tuning Multi-tiered Applications for Performance", MSc thesis, University of Moratuwa, 2016,
     §5.3, which compares the mean value in the best configs with the default; here the expected losses are compared, which
@@ -197,4 +198,4 @@ def _reason(knob: Knob, cut: Slice, problem: RankProblem) -> str:
     own = knob.format(problem.baseline[knob.name])
     if cut.best == problem.baseline[knob.name]:
         return f"its best value is the one it has ({own})"
-    return f"no value is proven to be {format_percent(_LEAST_GAIN)} better than the one it has ({own})"
+    return f"these trials do not show a value that is {format_percent(_LEAST_GAIN)} better than the one it has ({own})"

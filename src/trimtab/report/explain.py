@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from trimtab import importance  # its names load what ranks, and numpy, on first use
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimtab.importance import Consensus, Pair, RankProblem, Slice
     from trimtab.space import Space
 
-__all__ = ["Explanation", "explain", "kept_ranks", "with_plots"]
+__all__ = ["Explanation", "explain", "kept_ranks", "with_plots", "without_proven"]
 
 _WORTH_WAITING = 20
 """With fewer measured configs, ranks are left to who asks for them: they seldom tell anything, and a report would wait."""
@@ -107,6 +107,12 @@ def consensus_text(consensus: Consensus) -> str:
     return f"By {consensus.n_trials} measured trials, {share} of the effect seen belongs to {knobs}."
 
 
+def without_proven(study: StudyRecord, consensus: Consensus) -> Consensus:
+    """The ranks, which say of no knob that a proven winner changes that no better value is shown: pairs tell more than ranks."""
+    proven = study.verdict.knobs if study.verdict.result == "better" else {}
+    return replace(consensus, not_worth={k: why for k, why in consensus.not_worth.items() if k not in proven})
+
+
 def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus | None) -> Explanation:
     """What the plots need beside the ranks: slices and pairs, which take a few seconds; `consensus` None: rank first."""
     known = explain(study, trials) if consensus is None else None
@@ -114,6 +120,7 @@ def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus
     if found is None or found.verdict:
         text = known.text if known is not None else found.verdict if found is not None else ""
         return Explanation(consensus=found, text=text)
+    found = without_proven(study, found)
     try:
         problem = _problem(study, trials)
         dependence = importance.Dependence(problem)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from trimtab.errors import UsageError
 from trimtab.records import QueryClass, Trial
 from trimtab.report.charts import Figure, figures
-from trimtab.report.explain import Explanation, with_plots
+from trimtab.report.explain import Explanation, with_plots, without_proven
 from trimtab.report.explain_charts import by_knobs, explanation_figures, worth_figure
 from trimtab.report.facts import danger_of
 from trimtab.report.headline import times_of
@@ -78,9 +78,15 @@ def require_html_place(path: str | Path) -> None:
     """Before what takes long: that a report can be written to `path`, as far as that can be seen now.
 
     Raises:
-        UsageError: its folder is not there, or one may not write to it.
+        UsageError: its folder is not there, one may not write to it, or it is "-", which other programs take for the
+            standard output.
     """
     place = Path(path)
+    if str(path) == "-":
+        raise UsageError(
+            "cannot write the report: path='-' would be a file of that name",
+            hint="give the name of a file, or /dev/stdout",
+        )
     if not place.parent.is_dir():
         raise _refused(path, os.strerror(errno.ENOENT))
     if not os.access(place if place.exists() else place.parent, os.W_OK):
@@ -138,7 +144,12 @@ def render_rank_html(
     explanation = with_plots(study, trials, consensus)
     drawn = explanation_figures(explanation, times_of(study))
     return _page(
-        "rank.html.j2", study, explanation, drawn, consensus=consensus, sources=tuple(sources) or (study.name,)
+        "rank.html.j2",
+        study,
+        explanation,
+        drawn,
+        consensus=without_proven(study, consensus),
+        sources=tuple(sources) or (study.name,),
     )
 
 

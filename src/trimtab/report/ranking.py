@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trimtab.report.explain import without_proven
 from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.words import clean, counted, first_line, percent_text
 
@@ -42,6 +43,7 @@ def print_rank(
         top: knobs to show; None for all.
         next_command: what to run when there is not enough data; "" for nothing.
     """
+    consensus = without_proven(study, consensus)
     with printing(console) as out:
         out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
 
@@ -126,6 +128,7 @@ def rank_to_json(
 ) -> dict[str, Any]:
     """The ranking as JSON values; `docs/reference/rank.md` lists the keys."""
     docs = {entry["name"]: entry.get("doc", "") for entry in study.space.get("knobs", ())}
+    consensus = without_proven(study, consensus)
     return {
         "study": study.name,
         "sources": list(sources) or [study.name],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ PORT = 1979
 TOKEN_FILE = "serve.token"
 TOKEN_VARIABLE = "TRIMTAB_TOKEN"
 _LEAST_TOKEN = 16
+_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_.])?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +53,14 @@ class ServeSettings:
         """Checks what would be dangerous.
 
         Raises:
-            UsageError: it is, and nobody has said that it may.
+            UsageError: it is, and nobody has said that it may; or `names` holds what no `Host` header can say.
         """
+        for name in self.names:
+            if not (_HOST_NAME.fullmatch(name) or _is_address(name)):
+                raise UsageError(
+                    f"--name={name!r} is not the name of a host",
+                    hint="give the name that clients have in their URL, such as tuner.example.org, without https:// and port",
+                )
         if (self.cert is None) != (self.key is None):
             raise UsageError("TLS needs a certificate and its key", hint="give --cert FILE and --key FILE")
         for path in (self.cert, self.key):
@@ -72,10 +80,7 @@ class ServeSettings:
         """Whether only this machine reaches it."""
         if self.host == "localhost":
             return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _is_address(self.host) and ipaddress.ip_address(self.host).is_loopback
 
     @property
     def url(self) -> str:
@@ -83,6 +88,14 @@ class ServeSettings:
         scheme = "http" if self.cert is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{self.port}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_token(state_dir: Path, environment: Mapping[str, str] = os.environ) -> tuple[str, bool]:
