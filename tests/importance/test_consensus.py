@@ -22,6 +22,7 @@ from trimtab.importance import (
 from trimtab.importance.lasso import LassoRanker
 from trimtab.importance.permutation import PermutationRanker
 from trimtab.importance.sard import SardRanker
+from trimtab.space import Config
 from trimtab.testing.ranker_suite import planted_problem
 
 pytestmark = pytest.mark.slow
@@ -133,6 +134,18 @@ def test_a_knob_that_is_best_as_it_is_is_not_worth_tuning() -> None:
     found = rank_knobs(problem, QUICK)
     assert found.names[0] == "a"
     assert found.not_worth == {"a": "its best value is the one it has (0)"}
+
+
+def test_a_gain_that_few_configs_do_not_prove_is_worth_tuning() -> None:
+    """`b` brings 14 %, `c` is best as it is; an order that waits for proof tunes `b` after all that do nothing."""
+
+    def loss(c: Config) -> float:
+        return -0.4 * float(c["a"]) - 0.2 * float(c["b"]) + 0.4 * abs(float(c["c"]) - 0.3)
+
+    problem = sampled(loss, flat_space(8), runs=40, noise=0.06, seed=2)
+    found = rank_knobs(replace(problem, baseline=problem.baseline.replace({"a": 0.3, "b": 0.3, "c": 0.3})), QUICK)
+    assert {"a", "b", "c"} <= set(found.names[: found.knee])
+    assert set(found.not_worth) == {"c"}
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ class Slice:
             compressed) at each of `values`, averaged over the other knobs' values in the trials, with its 90 % bootstrap
             interval.
         points: (value, loss as measured) of every config measured, repeats averaged.
-        gain_low: lower end of the 90 % interval of what the best of `values` gains over the baseline's value (0: no gain
-            is proven).
+        gain: what the best of `values` gains over the baseline's value, by `mean`.
+        gain_low: lower end of its 90 % interval (0: no gain is proven).
         best: the value of `values` with the least `mean`.
     """
 
@@ -49,6 +49,7 @@ class Slice:
     high: tuple[float, ...]
     points: tuple[tuple[Value, float], ...]
     best: Value
+    gain: float
     gain_low: float
 
 
@@ -109,6 +110,7 @@ class Dependence:
         return Slice(
             knob=knob, values=values, mean=_floats(grid[0]), low=_floats(np.minimum(low, grid[0])),
             high=_floats(np.maximum(high, grid[0])), points=tuple(points), best=values[best],
+            gain=float(at_own[0] - grid[0, best]),
             gain_low=max(0.0, float(np.percentile(at_own - grid[:, best], LOW))),
         )  # fmt: skip
 
