@@ -1,6 +1,7 @@
 """How often the acceptance rule is fooled: candidates equal to the baseline (A/A) under several kinds of noise.
 
 python benchmarks/acceptance/aa.py                  # 4000 simulated proofs of each kind, about two minutes
+python benchmarks/acceptance/aa.py --first 8        # the same after eight runs of the baseline, which lend the proofs their noise
 python benchmarks/acceptance/aa.py --server 40      # and 40 proofs on a real embedded PostgreSQL, about 15 minutes
 """
 
@@ -17,12 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
-from trimtab.measure import BaselineTrack
+from trimtab.measure import BaselineTrack, NoisePool
 
 __all__ = ["MODELS", "accepted", "false_claims", "main"]
 
 Floats = NDArray[np.float64]
 MIN_PAIRS, MAX_PAIRS, N_FIRST = 3, 24, 3
+APART, LEANED = 6, 6.0
+"""Trials between later runs of the baseline; degrees of freedom that a proof takes over from them."""
+
 ALPHA = 0.05
 
 
@@ -74,6 +78,7 @@ def accepted(
     p99: float = 1.0,
     spread: float = 1.0,
     delta: float = 0.02,
+    n_first: int = N_FIRST,
 ) -> bool:
     """One proof: the baseline's first runs, then pairs in the order AB BA, looked at after each.
 
@@ -84,16 +89,20 @@ def accepted(
         p99: how many times longer its slowest operations take.
         spread: how many times more its runs scatter.
         delta: smallest gain worth claiming.
+        n_first: runs of the baseline before it, a few trials apart.
     """
-    noise = MODELS[name](rng, N_FIRST + 2 * MAX_PAIRS)
+    n_before = N_FIRST + (n_first - N_FIRST) * APART
+    noise = MODELS[name](rng, n_before + 2 * MAX_PAIRS)
     track = BaselineTrack()
-    for i in range(N_FIRST):
+    for i in [*range(N_FIRST), *range(N_FIRST - 1 + APART, n_before, APART)]:
         track.add(i, float(np.exp(noise[i])))
-    noise_sd = track.summary().noise_sd
-    rule = AcceptanceRule(metric="throughput", is_maximised=True, delta=delta, noise_sd=noise_sd)
+    drift = track.summary()
+    df = min(drift.noise_df, LEANED)
+    pool = NoisePool(df * 2 * drift.noise_sd**2, df)
+    rule = AcceptanceRule(metric="throughput", is_maximised=True, delta=delta, noise_sd=drift.noise_sd, pool=pool)
     test = Acceptance(rule)
     for pair in range(MAX_PAIRS):
-        first, second = noise[N_FIRST + 2 * pair : N_FIRST + 2 * pair + 2]
+        first, second = noise[n_before + 2 * pair : n_before + 2 * pair + 2]
         b, c = (first, second) if pair % 2 == 0 else (second, first)
         test.add(_sample(rng, b), _sample(rng, spread * c + np.log(gain), p99))
         if len(test) >= MIN_PAIRS and test.is_settled():
@@ -109,18 +118,18 @@ def _sample(rng: np.random.Generator, log_value: float, p99: float = 1.0) -> Sam
     return Sample(value=value, metrics=metrics, unsteadiness=0.05 * float(np.exp(rng.normal(0, 0.3))))
 
 
-def false_claims(name: str, n: int, seed: int = 1) -> int:
+def false_claims(name: str, n: int, seed: int = 1, n_first: int = N_FIRST) -> int:
     """How many of `n` proofs of equal configs end in a claim."""
     rng = np.random.default_rng(seed)
-    return sum(accepted(name, rng) for _ in range(n))
+    return sum(accepted(name, rng, n_first=n_first) for _ in range(n))
 
 
-def _share(n: int, seed: int, name: str, **truth: float) -> float:
+def _share(n: int, seed: int, name: str, n_first: int, **truth: float) -> float:
     rng = np.random.default_rng(seed)
-    return sum(accepted(name, rng, **truth) for _ in range(n)) / n
+    return sum(accepted(name, rng, n_first=n_first, **truth) for _ in range(n)) / n
 
 
-def simulate(n: int, seed: int) -> bool:
+def simulate(n: int, seed: int, n_first: int = N_FIRST) -> bool:
     """Prints the table; whether no kind of noise fools the rule in more than 5 % of the proofs."""
     cases: dict[str, dict[str, float]] = {
         "equal (A/A)": {},
@@ -136,7 +145,9 @@ def simulate(n: int, seed: int) -> bool:
     print("| --- |" + " --- |" * len(cases))
     worst = 0.0
     for name in MODELS:
-        shares = [_share(n if not truth else max(200, n // 10), seed, name, **truth) for truth in cases.values()]
+        shares = [
+            _share(n if not truth else max(200, n // 10), seed, name, n_first, **truth) for truth in cases.values()
+        ]
         worst = max(worst, shares[0])
         print(f"| {name} | " + " | ".join(f"{share:.1%}" for share in shares) + " |", flush=True)
     print(f"\nfalse claims at worst: {worst:.2%} (promised: at most {ALPHA:.0%})")
@@ -198,9 +209,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=4000, help="simulated proofs of each kind")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=N_FIRST, help="runs of the baseline before a proof, 3 or more")
     parser.add_argument("--server", type=int, default=0, metavar="N", help="proofs on a real PostgreSQL")
     options = parser.parse_args(arguments)
-    is_kept = simulate(options.n, options.seed) if options.n else True
+    is_kept = simulate(options.n, options.seed, max(N_FIRST, options.first)) if options.n else True
     return 0 if is_kept and (not options.server or on_server(options.server)) else 1
 
 

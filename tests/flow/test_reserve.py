@@ -35,6 +35,7 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
         in_question=runs,
         best_run=runs[0],
         noise_sd=noise_sd,
+        track=(),
         mean_cost_s=COST_S,
         pair_run_cost_s=COST_S,
         refused=[],

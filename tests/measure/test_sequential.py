@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -150,13 +151,16 @@ def stopped_at(frames: np.ndarray, *, is_maximised: bool = True) -> int | None:
     return next((second for second, frame in enumerate(frames, 1) if stop.update(frame)), None)
 
 
-@pytest.mark.parametrize(("phi", "sd"), [(0.0, 0.1), (0.5, 0.1), (0.5, 0.2), (0.8, 0.1)])
+@pytest.mark.parametrize(
+    ("phi", "sd"),
+    [(0.0, 0.1), (0.5, 0.2), *(pytest.param(phi, 0.1, marks=pytest.mark.slow) for phi in (0.5, 0.8))],
+)
 def test_equal_configs_are_not_stopped(phi: float, sd: float) -> None:
     stops = [stopped_at(1 + sd * series) for series in ar1(np.random.default_rng(4), 400, 30, phi)]
     assert np.mean([second is not None for second in stops]) <= 0.02
 
 
-@pytest.mark.parametrize("phi", [0.0, 0.5])
+@pytest.mark.parametrize("phi", [0.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_even_at_the_border_of_the_margin_stops_are_rare(phi: float) -> None:
     stops = [stopped_at(0.9 * (1 + 0.05 * series)) for series in ar1(np.random.default_rng(7), 500, 30, phi)]
     assert np.mean([second is not None for second in stops]) <= 0.01
@@ -225,6 +229,79 @@ def test_pairs_with_a_pool_agree_with_its_p_value() -> None:
         key=lambda interval: abs(interval.low),
     )
     assert last.low == pytest.approx(0.0, abs=1e-9)
+
+
+def _hedged(logs: Sequence[float], pool: NoisePool) -> PairedSequence:
+    sequence = PairedSequence(is_maximised=True, pool=pool, is_hedged=True)
+    for log in logs:
+        sequence.add(1.0, math.exp(log))
+    return sequence
+
+
+@pytest.mark.parametrize("times", [0.5, 1.0, 3.0])
+def test_a_hedged_sequence_keeps_its_level_and_gains_by_a_pool_of_its_own_noise(times: float) -> None:
+    """Also where the earlier runs scattered three times as much; where half as much, as long as it is not by that alone."""
+    rng = np.random.default_rng(8)
+    n_missed = narrower = 0
+    for _ in range(300):
+        pool = NoisePool(float((rng.normal(0, 0.03 * times, 6) ** 2).sum()), 6)
+        logs, ratios, sequence = rng.normal(0.1, 0.03, 8), [], _hedged([], pool)
+        for log in logs:
+            sequence.add(1.0, math.exp(log))
+            ratios.append(sequence.ratio)
+        n_missed += any(not ratio.low <= math.exp(0.1) <= ratio.high for ratio in ratios[1:])
+        plain = anytime_interval(logs[:3])
+        narrower += math.log(ratios[2].high / ratios[2].low) < 0.7 * (plain.high - plain.low)
+    assert n_missed / 300 <= (0.05 if times >= 1 else 0.1)
+    assert times != 1 or narrower > 180
+
+
+def test_a_pool_that_scatters_more_costs_a_hedged_sequence_next_to_nothing() -> None:
+    logs = np.random.default_rng(9).normal(0.1, 0.03, 12)
+    for n in (6, 12):
+        plain = anytime_interval(np.array(logs[:n]))
+        ratio = _hedged(logs[:n], NoisePool(6 * 0.3**2, 6)).ratio
+        assert math.log(ratio.high / ratio.low) < 1.05 * (plain.high - plain.low)
+        assert ratio.se == pytest.approx(plain.se)
+        assert ratio.estimate == pytest.approx(math.exp(plain.estimate))
+
+
+def test_pairs_that_scatter_more_than_the_pool_are_their_own_measure() -> None:
+    """A config may be less steady than the baseline that the pool is of."""
+    logs, quiet = [0.8, 1.2, 0.2], NoisePool(6 * 0.01**2, 6)
+    ratio, alone = _hedged(logs, quiet).ratio, anytime_interval(np.array(logs), 0.96)
+    assert (ratio.low, ratio.high) == (pytest.approx(math.exp(alone.low)), pytest.approx(math.exp(alone.high)))
+    assert _hedged(logs, quiet).comparison().p_value > 0.05
+    even = [0.80, 0.82, 0.79]
+    assert math.log(_hedged(even, quiet).ratio.low) > anytime_interval(np.array(even)).low
+
+
+def test_few_degrees_of_freedom_are_no_hedge() -> None:
+    logs = [0.1, 0.12, 0.07]
+    assert _hedged(logs, NoisePool(0.001, 2.9)).ratio == _hedged(logs, NoisePool()).ratio
+
+
+def test_the_p_value_of_a_hedged_sequence_agrees_with_its_interval() -> None:
+    """At 1 minus its p-value the interval touches 1: here that of the pool, and with more scatter that of the pairs alone."""
+    for pool in (NoisePool(0.004, 6), NoisePool(6.0, 6)):
+        logs = [0.05, 0.11, 0.06, 0.09]
+        p_value = _hedged(logs, pool).comparison().p_value
+        assert 0 < p_value < 0.5
+        for level, is_beyond in ((1 - 1.01 * p_value, True), (1 - 0.99 * p_value, False)):
+            lows = []
+            for n in range(1, 5):
+                sequence = PairedSequence(is_maximised=True, level=level, pool=pool, is_hedged=True)
+                for log in logs[:n]:
+                    sequence.add(1.0, math.exp(log))
+                lows.append(sequence.ratio.low)
+            assert (max(lows) > 1) == is_beyond
+
+
+def test_what_a_hedge_is_expected_to_need() -> None:
+    sd, pool = 0.085, NoisePool(6 * 0.085**2, 6)
+    assert [observations_needed(effect, sd, 40) for effect in (0.1, 0.2, 0.4)] == [12, 6, 4]
+    assert [observations_needed(effect, sd, 40, pool=pool) for effect in (0.1, 0.2, 0.4)] == [13, 5, 2]
+    assert observations_needed(0.2, sd, 40, pool=NoisePool(1.0, 2.0)) == 6
 
 
 def test_the_standard_error_is_that_of_the_mean() -> None:

@@ -16,7 +16,7 @@ def ever(rng: np.random.Generator, times: float, n_most: int) -> bool:
     return any(spread_evidence(b[:n], c[:n]) >= 20 for n in range(2, n_most + 1))
 
 
-@pytest.mark.parametrize("times", [1.0, 0.5])
+@pytest.mark.parametrize("times", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_equal_or_calmer_configs_are_rarely_called_wild(times: float) -> None:
     rng = np.random.default_rng(1)
     assert np.mean([ever(rng, times, 12) for _ in range(1500)]) <= 0.05

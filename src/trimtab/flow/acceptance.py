@@ -21,6 +21,7 @@ from trimtab.flow.bounded import Bounded
 from trimtab.measure import (
     Interval,
     Measurement,
+    NoisePool,
     PairedSequence,
     anytime_interval,
     observations_needed,
@@ -73,6 +74,7 @@ class AcceptanceRule:
         delta: share by which the gain's lower bound must exceed 1: the smallest gain worth claiming.
         tolerance: share by which another metric may be shown to be worse.
         noise_sd: scatter of the baseline from run to run, relative; the gain's estimate must exceed 1 by more.
+        pool: what runs before the proof showed of the noise of one pair; it counts where it helps.
         max_noise: scatter of the baseline above which nothing can be claimed.
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
@@ -86,6 +88,7 @@ class AcceptanceRule:
     delta: float = 0.02
     tolerance: float = 0.05
     noise_sd: float = 0.0
+    pool: NoisePool = field(default_factory=NoisePool)
     max_noise: float = 0.2
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
@@ -163,7 +166,7 @@ class Acceptance:
 
     def __init__(self, rule: AcceptanceRule) -> None:
         self._rule = rule
-        self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level)
+        self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True)
         self._pairs: list[tuple[Sample, Sample]] = []
         self._bounded = [Bounded(constraint, rule.level) for constraint in rule.constraints]
 
@@ -189,7 +192,7 @@ class Acceptance:
     @property
     def is_accepted(self) -> bool:
         """Whether every condition holds."""
-        return all(condition.is_met for condition in self.conditions())
+        return all(condition.is_met for condition in self._each())
 
     def is_decided(self) -> bool:
         """Whether more pairs would hardly change the answer: harm is shown, a gain is out of reach, or it is there and nothing
@@ -226,7 +229,8 @@ class Acceptance:
         if unmet != ["gain"] or not math.isfinite(ratio.se) or not ratio.estimate > 1 + self._rule.least:
             return False
         effect = math.log(ratio.estimate / (1 + self._rule.delta))
-        return observations_needed(effect, ratio.se * math.sqrt(n), n + 2, self._rule.level) <= n + 1
+        sd, rule = ratio.se * math.sqrt(n), self._rule
+        return observations_needed(effect, sd, n + 2, rule.level, rule.pool) <= n + 1
 
     @property
     def is_by_constraints(self) -> bool:
@@ -249,10 +253,17 @@ class Acceptance:
 
     def conditions(self) -> tuple[Condition, ...]:
         """Every condition, those first that decide most."""
-        found = [self._gain_condition(), self._baseline_condition(), *self._constraints()]
-        found += [self._metric_condition(name) for name in self._guarded()]
-        found += [self._errors(), *self._resources(), self._stability(), self._durability()]
-        return tuple(found)
+        return tuple(self._each())
+
+    def _each(self) -> Iterator[Condition]:
+        yield self._gain_condition()
+        yield self._baseline_condition()
+        yield from self._constraints()
+        yield from map(self._metric_condition, self._guarded())
+        yield self._errors()
+        yield from self._resources()
+        yield self._stability()
+        yield self._durability()
 
     @property
     def _is_hopeless(self) -> bool:

@@ -19,13 +19,16 @@ from trimtab.measure import Interval, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
-__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "new_duel", "noise_pool"]
+__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "new_duel", "noise_pool", "proof_pool"]
 
 _MAX_INVALID_TRIALS = 2
 """Times that a trial which was nobody's fault (a busy load generator) is made again."""
 
 _MAX_BORROWED = 12.0
 """Degrees of freedom that a duel borrows at most: its own pairs shall still count should its noise be another."""
+
+_MAX_LEANED = 6.0
+"""The same of a proof, which is held to more."""
 
 _BREAK_S = 60.0
 """Seconds between two runs from which on the study was stopped in between; or as long as the run itself, if that is more."""
@@ -114,8 +117,13 @@ class Purse:
         return math.floor(left_s / cost)
 
 
-def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
-    """What the baseline's repeats and earlier duels showed of the noise of one pair."""
+def proof_pool(scorer: Scorer) -> NoisePool:
+    """What the baseline's repeats showed of the noise of one pair, as far as a proof leans on it."""
+    return noise_pool(scorer, (), _MAX_LEANED)
+
+
+def noise_pool(scorer: Scorer, duels: Sequence[Duel], most: float = _MAX_BORROWED) -> NoisePool:
+    """What the baseline's repeats and earlier duels showed of the noise of one pair, with `most` degrees of freedom at most."""
     df = scorer.track.summary().noise_df if len(scorer.track) else 0.0
     squares = df * 2 * max(scorer.noise_sd, _LEAST_NOISE) ** 2
     for duel in duels:
@@ -125,7 +133,7 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel]) -> NoisePool:
             df += duel.n_pairs - 1
     if df == 0:
         return NoisePool()
-    borrowed = min(df, _MAX_BORROWED)
+    borrowed = min(df, most)
     return NoisePool(borrowed * max(squares / df, 2 * _LEAST_NOISE**2), borrowed)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import failed_run, mean_loss
-from trimtab.flow.pairs import Duel, Purse, in_one_go
+from trimtab.flow.pairs import Duel, Purse, in_one_go, proof_pool
 from trimtab.flow.reserve import pairs_needed
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -271,6 +271,7 @@ def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> Acceptance
         delta=task.proof.min_gain,
         tolerance=task.proof.tolerance,
         noise_sd=noise_sd,
+        pool=proof_pool(scorer),
         max_noise=task.proof.max_noise,
         constraints=task.objective.constraints,
         locked=locked,

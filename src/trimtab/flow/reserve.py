@@ -12,6 +12,7 @@ import math
 from trimtab.flow.ablate import ablation_allowance
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.flow.losses import fresh_losses
+from trimtab.flow.pairs import proof_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import observations_needed
@@ -148,8 +149,9 @@ def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95
     if effect <= 0 and scorer.par == math.inf:
         return task.proof.min_pairs  # to meet a constraint that the baseline misses needs no gain
     sd, least = math.sqrt(2) * scorer.noise_sd, task.proof.min_pairs
-    n = observations_needed(effect, sd, task.proof.max_pairs, level)
+    pool = proof_pool(scorer)
+    n = observations_needed(effect, sd, task.proof.max_pairs, level, pool)
     if (task.budget.seconds or 0.0) >= _LONG_RUNS * scorer.mean_cost_s:
         # The least number may by chance scatter more than that, and then one pair more decides.
-        n = max(n, min(observations_needed(effect, _UNLUCKY * sd, least + 1, level), task.proof.max_pairs))
+        n = max(n, min(observations_needed(effect, _UNLUCKY * sd, least + 1, level, pool), task.proof.max_pairs))
     return max(least, n)

@@ -17,6 +17,10 @@ Runs of other configs may already have shown how large the noise is: a sum of sq
 
     |mean - mu|^2 < (T - 1) (A + Q) / (n (1 - T c2 / (n + c2)))       for v = 0 the bound above
 
+Runs that lie apart in time may scatter more than pairs of neighbours do: then the pool makes the bound wider. A hedged
+bound is the narrower of the two, a fifth of alpha being for the one with the pool, so that together they miss as seldom
+as one. Where the observations scatter clearly more than the pool, whose runs are of other configs, it is left out.
+
 Sources: Lai (1976), "On confidence sequences", Annals of Statistics 4(2), for the idea; Wang & Ramdas, "Anytime-valid
 t-tests and confidence sequences for Gaussian means with unknown variance" (arXiv:2310.03722), for the Gaussian mixture
 over the standardised effect in the scale-invariant filtration, of which the bound above is the inversion.
@@ -25,7 +29,7 @@ over the standardised effect in the scale-invariant filtration, of which the bou
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,6 +39,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
+from trimtab.measure.quantile import f_tail
 
 __all__ = [
     "EarlyStop",
@@ -69,6 +74,15 @@ class NoisePool:
 
 _NOTHING = NoisePool()
 
+_LEAST_HEDGED = 3.0
+"""Degrees of freedom from which on a pool is worth its share of the error."""
+
+_MISFIT = 0.1
+
+_HEDGE = 0.2
+"""That share. The pool decides while there are three to six pairs. More of them know their own noise, and that they have less of
+the error costs them 3 % of the interval's width."""
+
 
 def anytime_interval(
     values: Floats, level: float = 0.95, *, inflation: float = 1.0, pool: NoisePool = _NOTHING
@@ -96,6 +110,23 @@ def anytime_interval(
     return Interval(mean, mean - half, mean + half, level, se, n)
 
 
+def _hedges(pool: NoisePool, level: float) -> tuple[tuple[NoisePool, float], ...]:
+    """The pools of the intervals that make a hedged one, each with its level."""
+    if pool.df < _LEAST_HEDGED:
+        return ((_NOTHING, level),)
+    return (_NOTHING, 1 - (1 - _HEDGE) * (1 - level)), (pool, 1 - _HEDGE * (1 - level))
+
+
+def _fits(values: Floats, pool: NoisePool) -> bool:
+    """Whether the values scatter no more than what is known of their noise, as far as they tell (one-sided F test, 10 %)."""
+    if pool.df == 0 or len(values) < 2:
+        return True
+    variance = float(values.var(ddof=1))
+    if pool.squares == 0 or variance == 0:
+        return variance == 0
+    return f_tail(variance * pool.df / pool.squares, len(values) - 1, pool.df) >= _MISFIT
+
+
 def _half_width(n: int, squares: float, level: float, pool: NoisePool) -> float:
     """Of the interval of n observations with this sum of squared deviations; infinite where they are too few."""
     c2, df = _PRIOR_PRECISION, pool.df
@@ -111,17 +142,22 @@ def expected_half_width(n: int, sd: float, level: float = 0.95) -> float:
     return _half_width(n, (n - 1) * sd**2, level, _NOTHING)
 
 
-def observations_needed(effect: float, sd: float, most: int, level: float = 0.95) -> int:
-    """Observations after which `anytime_interval` is expected to leave out 0.
+def observations_needed(effect: float, sd: float, most: int, level: float = 0.95, pool: NoisePool = _NOTHING) -> int:
+    """Observations after which the interval of a hedged `PairedSequence` is expected to leave out 0; without a `pool`, that of
+    `anytime_interval`.
 
     Args:
         effect: their mean.
         sd: their standard deviation, 0 or more.
         most: what is returned where more are needed, or none suffices (`effect` is not above 0).
         level: of the interval.
+        pool: what is known of the variance beforehand.
     """
-    widths = (expected_half_width(n, sd, level) for n in range(1, most))
-    return next((n for n, width in enumerate(widths, 1) if width <= effect), most)
+    hedges = _hedges(pool, level)
+    for n in range(1, most):
+        if min(_half_width(n, (n - 1) * sd**2, each, known) for known, each in hedges) <= effect:
+            return n
+    return most
 
 
 def _anytime_p_value(values: Floats, pool: NoisePool) -> float:
@@ -144,8 +180,17 @@ class PairedSequence:
     The chance of ever calling an equal candidate better is about (1 - level) / 2.
     """
 
-    def __init__(self, *, is_maximised: bool, level: float = 0.95, pool: NoisePool = _NOTHING) -> None:
+    def __init__(
+        self, *, is_maximised: bool, level: float = 0.95, pool: NoisePool = _NOTHING, is_hedged: bool = False
+    ) -> None:
         """Takes the metric's direction, the confidence of the whole sequence, and what is known of the pairs' noise.
+
+        Args:
+            is_maximised: whether more of the metric is better.
+            level: confidence of the whole sequence.
+            pool: what is known of the pairs' noise.
+            is_hedged: whether the pool counts only where it helps, for a fifth of the error, and neither below three degrees of
+                freedom nor where the pairs scatter clearly more than it says; `se` of `ratio` is then that of the pairs alone.
 
         Raises:
             UsageError: `level` is not inside (0, 1).
@@ -153,7 +198,7 @@ class PairedSequence:
         check_level(level)
         self._is_maximised = is_maximised
         self._level = level
-        self._pool = pool
+        self._hedges = _hedges(pool, level) if is_hedged else ((pool, level),)
         self._log_gains: list[float] = []
 
     def add(self, baseline: float, candidate: float) -> None:
@@ -170,7 +215,10 @@ class PairedSequence:
     @property
     def ratio(self) -> Interval:
         """How many times better the candidate is (more than 1 is better); `se` is that of the logarithm."""
-        return exp_interval(anytime_interval(np.array(self._log_gains), self._level, pool=self._pool))
+        gains = np.array(self._log_gains)
+        each = [anytime_interval(gains, level, pool=pool) for pool, level in self._used(gains)]
+        low, high = max(one.low for one in each), min(one.high for one in each)
+        return exp_interval(replace(each[0], low=low, high=high, level=self._level))
 
     def comparison(self) -> PairedComparison:
         """All pairs so far, with `ratio` and a p-value that hold however often they are looked at.
@@ -184,9 +232,20 @@ class PairedSequence:
         return PairedComparison(
             ratio=self.ratio,
             n_pairs=len(gains),
-            p_value=min(_anytime_p_value(gains[: i + 1], self._pool) for i in range(len(gains))),
+            p_value=self._p_value(gains),
             gains=tuple(np.exp(gains).tolist()),
         )
+
+    def _used(self, gains: Floats) -> list[tuple[NoisePool, float]]:
+        return [self._hedges[0], *(hedge for hedge in self._hedges[1:] if _fits(gains, hedge[0]))]
+
+    def _p_value(self, gains: Floats) -> float:
+        """The least of all looks, with the pool where it fits all pairs."""
+        found = [1.0]
+        for pool, level in self._used(gains):
+            share = (1 - level) / (1 - self._level)
+            found += [_anytime_p_value(gains[: i + 1], pool) / share for i in range(len(gains))]
+        return min(found)
 
     def verdict(self, delta: float = 0.0) -> Verdict:
         """Whether the candidate is better by more than the share `delta` (0.02: at least 2 %)."""
