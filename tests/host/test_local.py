@@ -57,6 +57,20 @@ def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) ->
         time.sleep(0.01)
 
 
+def test_ctrl_c_while_a_command_ends_is_raised_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Popen.wait` then gives the command a quarter of a second, in which most end: there is nobody left to kill."""
+    wait = subprocess.Popen.wait
+
+    def interrupted(process: subprocess.Popen[bytes], timeout: float | None = None) -> int:
+        wait(process)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        HOST.run(["true"], timeout_s=20)
+
+
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """One that every user may enter."""

@@ -5,6 +5,7 @@ One node for the whole file: a start takes 10 seconds of CPU.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -82,6 +83,17 @@ class TestNode(TableChecks, CqlChecks):
         assert states["disk_failure_policy"].lock_reason.startswith("safety class data_loss is locked")
         assert states["memtable_type"].running == "skiplist"
         assert states["concurrent_reads"].running == 32
+
+    def test_it_knows_every_setting_by_its_earlier_name_too(self, node: Any) -> None:
+        rows = cql.cql_rows(node._reach.filled("{url}"), "SELECT name, value FROM system_views.settings")
+        former = {name: knob.formerly for name, knob in node.catalog.knob.items() if knob.formerly}
+        assert len(former) > 40
+        assert set(former.values()) <= {name for name, _ in rows}
+        stem = {
+            name: re.split(r"_(in_)?(bytes|kb|mb|ms|seconds|secs|minutes|megabits)", text)[0]
+            for name, text in former.items()
+        }
+        assert {n for n in former if not stem[n].startswith(n) and "max_concurrent_requests" not in stem[n]} == set()
 
     def test_it_tells_what_it_takes_and_how_it_started(self, node: Any) -> None:
         lines = {name: (is_fine, text) for name, is_fine, text in node.doctor()}

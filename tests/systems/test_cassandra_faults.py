@@ -257,6 +257,35 @@ def test_data_that_the_node_cannot_read_are_no_fault_of_the_config(
     assert yaml.read_text() == before
 
 
+@on_a_node
+def test_a_node_takes_either_name_of_a_setting_and_not_both(state_dir: Path) -> None:
+    """So a knob whose file has the earlier one is locked; a key without a value gets one and loses it again."""
+    node = cassandra(state_dir, "names")
+    node.open()
+    try:
+        yaml = node._reach.folder / "conf" / "cassandra.yaml"
+        text = yaml.read_text().replace(
+            "compaction_throughput: 64MiB/s", "compaction_throughput_mb_per_sec: 32\nkey_cache_size:"
+        )
+        yaml.write_text(text)
+        node._reach.restart()
+        found, states = node.snapshot(), node.states()
+        assert states["compaction_throughput"].running == 32
+        assert "its earlier name, compaction_throughput_mb_per_sec" in states["compaction_throughput"].lock_reason
+        assert node.apply(Config({"key_cache_size": 16})).effective == {"key_cache_size": 16}
+        assert "\nkey_cache_size: 16MiB\n" in yaml.read_text()
+        node.restore(found)
+        assert yaml.read_text() == text
+        yaml.write_text(f"{text}compaction_throughput: 32MiB/s\n")
+        with pytest.raises(TargetError, match="the program is down"):
+            node._reach.restart()
+        assert "compaction_throughput_mb_per_sec" in node.log_excerpt()
+        yaml.write_text(text)
+        node._reach.ensure_up()
+    finally:
+        node.close()
+
+
 AGAINST_RULES = {
     "counter_cache_size", "key_cache_size", "memtable_heap_space",
     "native_transport_max_request_data_in_flight", "native_transport_max_request_data_in_flight_per_ip",

@@ -196,3 +196,23 @@ def test_heap_and_collector_of_a_running_node_change_and_come_back(state_dir: Pa
         again = node.states()
         assert (again["MaxHeapSize"].running, again["collector"].running) == (300 << 20, "G1")
         assert node.snapshot().files == found.files
+
+
+def test_a_setting_that_the_file_has_by_its_earlier_name_is_locked(tmp_path: Path) -> None:
+    """A node takes either name, and refuses to start with both: after `apply` it would run on until its next start."""
+    target = package(tmp_path)
+    yaml = tmp_path / "conf/cassandra.yaml"
+    yaml.write_text("cluster_name: trimtab\ncompaction_throughput_mb_per_sec: 16\nkey_cache_size_in_mb:\n")
+    states = target.states()
+    for name, former in (
+        ("compaction_throughput", "compaction_throughput_mb_per_sec"),
+        ("key_cache_size", "key_cache_size_in_mb"),
+    ):
+        assert states[name].lock_reason.startswith(f"its file has it under its earlier name, {former}"), name
+    assert not states["file_cache_size"].lock_reason
+    with pytest.raises(ApplyError, match="its earlier name, compaction_throughput_mb_per_sec, and the program refuses"):
+        target.preflight(Config({"compaction_throughput": 32}))
+    yaml.write_text("compaction_throughput: 16MiB/s\nkey_cache_size:\n")
+    states = target.states()
+    assert not states["compaction_throughput"].lock_reason
+    assert not states["key_cache_size"].lock_reason, "a key without a value may be given one"

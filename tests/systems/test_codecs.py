@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from trimtab.errors import UsageError
 from trimtab.systems.codec import CODECS, Codec, CodecError, Template, codec_of
+from trimtab.systems.codec.yaml_lines import YamlLines
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
 
 SAMPLES = {
@@ -295,6 +296,18 @@ def test_an_unknown_codec_is_refused() -> None:
             "-XX:-UseSerialGC -XX:+UseParallelGC -XX:+UseMaximumCompactionOnSystemGC\n",
         ),
         ("jvm", "-Xmx1g\n", {"-XX:Use*GC": "Z"}, "-Xmx1g\n-XX:+UseZGC\n"),
+        (
+            "jvm",
+            '-XX:NewRatio=3 # was -XX:NewRatio=5 -XX:+UseParallelGC\n-Dcolour=#fff "-Dx=a #b" -XX:+UseG1GC\t#-XX:+UseZGC\n',
+            {"-XX:NewRatio": "4", "-Dcolour": "#000", "-XX:Use*GC": "Serial"},
+            '-XX:NewRatio=4 # was -XX:NewRatio=5 -XX:+UseParallelGC\n-Dcolour=#000 "-Dx=a #b" -XX:+UseSerialGC\t#-XX:+UseZGC\n',
+        ),
+        (
+            "xml",
+            '<s><c e="1" a="1"/><c a="2"/></s>',
+            {"s/c[e=]@a": "3", "s/c[e=1]@b": "4"},
+            '<s><c e="1" a="1" b="4"/><c a="3"/></s>',
+        ),
     ],
 )
 def test_an_address_that_is_more_than_a_name(name: str, text: str, changes: dict[str, str], after: str) -> None:
@@ -312,3 +325,22 @@ def test_an_address_that_is_more_than_a_name(name: str, text: str, changes: dict
 def test_two_collectors_at_once_are_refused() -> None:
     with pytest.raises(CodecError, match="comes 2 times"):
         codec_of("jvm").find("-XX:+UseG1GC -XX:+UseZGC\n", "-XX:Use*GC")
+
+
+BARE = "# sizes\ncaches:\n  keys:   # computed\n  rows: 1\ncounters:\nlast: x\n"
+
+
+def test_a_key_without_a_value_is_given_one_and_loses_it_again() -> None:
+    """As cassandra.yaml has key_cache_size, which the node computes then."""
+    codec = YamlLines()
+    assert [codec.is_bare(BARE, address) for address in ("caches.keys", "counters", "caches", "last", "none")] == [
+        True, True, False, False, False
+    ]  # fmt: skip
+    text = codec.write(BARE, {"caches.keys": "5", "counters": "7", "more": "1"})
+    assert text == "# sizes\ncaches:\n  keys: 5   # computed\n  rows: 1\ncounters: 7\nlast: x\nmore: 1\n"
+    ours = {"caches.keys": ["5"], "counters": ["7"], "more": ["1"]}
+    assert codec.withdraw(text, BARE, ours) == BARE
+    theirs = text.replace("counters: 7", "counters: 9") + "theirs: 2\n"
+    assert codec.withdraw(theirs, BARE, ours) == BARE.replace("counters:", "counters: 9") + "theirs: 2\n"
+    windows = BARE.replace("\n", "\r\n")
+    assert codec.withdraw(codec.write(windows, {"counters": "7"}), windows, {"counters": ["7"]}) == windows

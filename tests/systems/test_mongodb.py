@@ -14,7 +14,7 @@ from trimtab.systems.codec import CodecError, codec_of
 from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_knobs import knob_of
-from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, values_of
+from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, names_of, values_of
 from trimtab.systems.rules import memory_of
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
 
@@ -277,3 +277,31 @@ def test_a_text_of_the_engine_hides_nothing_that_was_set_before() -> None:
     conf = MongodConf().write("", {f"{ENGINE}eviction_trigger": "90"})
     commands = commands_of(conf, values_of(PARAMETERS, OPTIONS, STATUS), {}, PARAMETERS[RUNTIME])
     assert commands == [{"setParameter": 1, RUNTIME: "eviction_dirty_target=10,eviction_trigger=90"}]
+
+
+def test_a_reload_reads_no_more_of_the_file_than_it_is_told() -> None:
+    """What else differs was set by somebody in the running server: it must stay."""
+    conf = "setParameter:\n  ttlMonitorSleepSecs: 30\n  enableFlowControl: false\nstorage:\n  syncPeriodSecs: 20\n"
+    now = values_of(PARAMETERS, OPTIONS, STATUS, PROFILE)
+    only = ["setParameter.ttlMonitorSleepSecs"]
+    assert commands_of(conf, now, only=only) == [{"setParameter": 1, "ttlMonitorSleepSecs": 30}]
+    assert len(commands_of(conf, now)) == 3
+    back = {"storage.syncPeriodSecs": "40"}
+    assert commands_of(conf, now, back, only=only)[1:] == [{"setParameter": 1, "syncdelay": 40}]
+
+
+def test_a_parameter_with_two_names_is_one_setting() -> None:
+    """7.0 and later list wiredTigerConcurrent... beside storageEngineConcurrent..., and warn of the old name."""
+    old, new = (f"{each}ConcurrentReadTransactions" for each in ("wiredTiger", "storageEngine"))
+    assert names_of({old: 128, new: 128, "ttlMonitorSleepSecs": 60}) == [new, "ttlMonitorSleepSecs"]
+    assert names_of({old: 128}) == [old]
+    knobs = catalogue().knob
+    assert knobs["read_tickets"].formerly == f"setParameter.{old}"
+    assert knobs["wt_read_tickets"].needs == f"[{old}]"
+
+
+def test_the_share_of_slow_operations_that_is_logged_is_the_profilers() -> None:
+    assert (
+        values_of(PARAMETERS, OPTIONS, STATUS, {**PROFILE, "sampleRate": 0.5})["operationProfiling.slowOpSampleRate"]
+        == "0.5"
+    )

@@ -119,6 +119,14 @@ def test_the_password_comes_from_the_environment(
     assert FakeClient.logins == [(url, *login)]
 
 
+def test_a_reload_of_named_settings_leaves_the_others(client: list[dict[str, Any]], tmp_path: Path) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  ttlMonitorSleepSecs: 5\nstorage:\n  syncPeriodSecs: 20\n")
+    assert "{changed}" in (catalogue().lifecycle.reload or "")
+    assert main(["mongodb://h/", "--reload", str(conf), "storage.syncPeriodSecs"]) == 0
+    assert [command for command in client if "setParameter" in command] == [{"setParameter": 1, "syncdelay": 20}]
+
+
 def test_a_wrong_address_is_told(client: list[dict[str, Any]]) -> None:
     with pytest.raises(TargetError, match="the address of the mongod cannot be read: Invalid URI scheme"):
         Mongod("http://x")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.servers import free_port, made, packaged
 from trimtab import plugins
+from trimtab.errors import TargetError
 from trimtab.host import LocalHost
 from trimtab.records import Context
 from trimtab.space import Config
@@ -126,6 +127,39 @@ def test_http2_of_sites_with_tls_is_not_switched_off(state_dir: Path) -> None:
             (folder / "apache2/mods-enabled/http2.conf").unlink()
             reason = _opened(table, state_dir).states()["Protocols"].lock_reason
             assert reason == 'safety class semantics is locked; unlock = ["semantics"] opens it'
+
+
+@pytest.mark.needs("apache2-debian")
+def test_what_other_files_of_httpd_say(state_dir: Path) -> None:
+    """Values that no knob can have lock it alone; words count in any case; and a file that httpd has not read yet is reported:
+    what `httpd -t` prints is what the files say, and the first reload of a study would bring in what waits there."""
+    with made("apache2") as folder:
+        table = packaged.httpd(folder, free_port(), modules=["proxy"])
+        with running(table, state_dir, "packaged") as web:
+            other, pid = folder / "apache2/conf-enabled/other.conf", web._reach.pid
+            assert web.notes() == ()
+            other.write_text("KeepAliveTimeout 500ms\nhostnamelookups double\nkeepalive off\nTimeout 90\n")
+            states = web.states()
+            why = "its value as found, 500ms, is not a whole number of unit=s"
+            assert (states["KeepAliveTimeout"].running, states["KeepAliveTimeout"].lock_reason) == (1, why)
+            assert (states["HostnameLookups"].running, states["HostnameLookups"].lock_reason) == ("Double", "")
+            assert states["KeepAlive"].running is False
+            assert (states["Timeout"].running, states["ProxyTimeout"].running) == (90, 90), "one has the other's value"
+            assert [str(other) in note for note in web.notes()] == [True]
+            assert {name: (is_fine, text) for name, is_fine, text in web.doctor()}["values"] == (False, web.notes()[0])
+            other.write_text("ProxyTimeout 30\n")
+            web._reach.reload()
+            found = web.snapshot()
+            assert (found.values["ProxyTimeout"], web.notes()) == (30, ())
+            web.apply(Config({"KeepAliveTimeout": 9}))
+            assert (web.states()["KeepAliveTimeout"].running, web.notes()) == (9, ())
+            web.restore(found)
+            assert web._reach.pid == pid
+            blind = _opened(table, state_dir, log_file=str(folder / "log/other.log"))
+            with pytest.raises(
+                TargetError, match=r"log_file='.*/other\.log' cannot be seen: the program would say there that"
+            ):
+                blind.open()
 
 
 # The crash sweep (tests/faults/test_crash_points_tiers.py) changes and restores one in the quick form, too.

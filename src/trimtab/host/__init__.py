@@ -18,7 +18,7 @@ from trimtab.host.mount import (
     set_option,
     sets_access_times,
 )
-from trimtab.host.peer import is_this_machine, peer_pid
+from trimtab.host.peer import is_this_machine, listeners, peer_pid
 from trimtab.host.process import (
     is_ending,
     is_kernel_thread,
@@ -76,6 +76,7 @@ __all__ = [
     "is_this_machine",
     "is_word",
     "kernel_oom_kills",
+    "listeners",
     "machine_mark",
     "most_open_files",
     "mount_of",

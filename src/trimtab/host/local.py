@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -87,8 +89,10 @@ class LocalHost:
         except FileNotFoundError:
             return None
         except OSError as error:
+            is_link = error.errno == errno.ELOOP
             raise TargetError(
-                f"cannot read file={str(path)!r}: {error.strerror}", hint="run as a user that may read it"
+                f"cannot read file={str(path)!r}: {error.strerror}",
+                hint="name the file that it leads to" if is_link else "run as a user that may read it",
             ) from error
 
     def link_target(self, path: Path) -> str | None:
@@ -219,7 +223,8 @@ def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: floa
 def _killed(process: subprocess.Popen[bytes]) -> bool:
     """Kills a command with its process group; False for one of another user's, as sudo's are, or that hangs in the kernel."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it has ended by itself, while a signal to us was answered
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait(_KILL_S)
     except (PermissionError, subprocess.TimeoutExpired):
         return False

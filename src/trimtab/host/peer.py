@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from trimtab.host.process import processes
 
-__all__ = ["is_this_machine", "peer_pid"]
+__all__ = ["is_this_machine", "listeners", "peer_pid"]
 
 _CREDENTIALS = struct.Struct("3i")
+_LISTENS = "0A"
+"""State of a socket that listens, as /proc/net/tcp shows it."""
 
 
 def peer_pid(connection: socket.socket) -> int | None:
@@ -27,8 +29,15 @@ def peer_pid(connection: socket.socket) -> int | None:
         return int(_CREDENTIALS.unpack(found)[0]) or None
     if connection.family not in (socket.AF_INET, socket.AF_INET6):
         return None
-    inode = _inode_of(_end(connection.getpeername()), _end(connection.getsockname()))
-    return _holder(f"socket:[{inode}]") if inode else None
+    ends = _end(connection.getpeername()), _end(connection.getsockname())
+    inode = next((fields[9] for fields in _rows() if (_shown(fields[1]), _shown(fields[2])) == ends), "")
+    return next(_holders({f"socket:[{inode}]"}), None) if inode else None
+
+
+def listeners(port: int) -> frozenset[int]:
+    """The processes that listen on a TCP port in this network namespace, as far as this user may see them."""
+    names = {f"socket:[{fields[9]}]" for fields in _rows() if fields[3] == _LISTENS and _shown(fields[1])[1] == port}
+    return frozenset(_holders(names)) if names else frozenset()
 
 
 def is_this_machine(host: str) -> bool:
@@ -63,18 +72,14 @@ def _unwrapped(packed: bytes) -> bytes:
     return packed[12:] if packed.startswith(b"\0" * 10 + b"\xff\xff") else packed
 
 
-def _inode_of(local: tuple[bytes, int], remote: tuple[bytes, int]) -> str:
-    """Of the socket between these two ends; "" when this network namespace has none."""
+def _rows() -> Iterator[list[str]]:
+    """The fields of each socket of TCP in this network namespace."""
     for name in ("tcp", "tcp6"):
         try:
             rows = Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]
         except OSError:
             continue
-        for row in rows:
-            fields = row.split()
-            if _shown(fields[1]) == local and _shown(fields[2]) == remote:
-                return fields[9]
-    return ""
+        yield from (row.split() for row in rows)
 
 
 def _shown(text: str) -> tuple[bytes, int]:
@@ -85,15 +90,16 @@ def _shown(text: str) -> tuple[bytes, int]:
     return _unwrapped(packed), int(port, 16)
 
 
-def _holder(name: str) -> int | None:
+def _holders(names: Collection[str]) -> Iterator[int]:
+    """The processes that have one of these open."""
     for pid in processes():
         try:
             with os.scandir(f"/proc/{pid}/fd") as handles:
-                if any(_link(handle.path) == name for handle in handles):
-                    return pid
+                is_one = any(_link(handle.path) in names for handle in handles)
         except OSError:
             continue
-    return None
+        if is_one:
+            yield pid
 
 
 def _link(path: str) -> str:

@@ -48,6 +48,8 @@ class Channel(BaseModel):
         read: command that prints the values in use; with {pid} of the running process, asked once in its life.
         prints: how it prints them: one of `PRINTS`.
         tells_all: whether it names every setting that the program has; others are locked.
+        shows_files: what it prints at the beginning of a line before the path of each file that it has read: the program itself
+            may have read an older one.
         must_exist: whether a file that is not there is not the program's: its knobs are locked, and it is not made.
         watched_if: a boolean knob further up. While it is true, the program watches the file and does what takes a moment when it
             has changed, as Tomcat deploys its applications again: no value in it is set live.
@@ -65,6 +67,7 @@ class Channel(BaseModel):
     read: str = ""
     prints: str = ""
     tells_all: bool = False
+    shows_files: str = ""
     must_exist: bool = False
     watched_if: str = ""
     tables: bool = False
@@ -79,8 +82,8 @@ class Channel(BaseModel):
             self.made()
         except UsageError as error:
             raise ValueError(f"{error.message}; {error.hint}") from error
-        if bool(self.read) != bool(self.prints) or (self.tells_all and not self.read):
-            raise ValueError("read and prints go together; tells_all needs them")
+        if bool(self.read) != bool(self.prints) or ((self.tells_all or self.shows_files) and not self.read):
+            raise ValueError("read and prints go together; tells_all and shows_files need them")
         if self.tables and (self.codec != "keyvalue" or self.read):
             raise ValueError('tables = true goes with codec = "keyvalue", and without read')
         if self.path.startswith(MOUNT) and (self.codec != "keyvalue" or self.read or self.tables):
@@ -109,6 +112,8 @@ class CatalogKnob(OverlayKnob):
         hard: what the system accepts at all; the useful range and the special values when it is not given.
         address: where the value is in the file; the knob's name when it is not given.
         channel: in which file; the only one when it is not given.
+        formerly: its address in files of earlier versions, which the program still reads, and not beside the other one: while the
+            file has that, the knob is locked.
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
@@ -131,6 +136,7 @@ class CatalogKnob(OverlayKnob):
     hard: tuple[int | float, int | float] | None = None
     address: str = ""
     channel: str = ""
+    formerly: str = ""
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""

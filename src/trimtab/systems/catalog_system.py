@@ -27,7 +27,7 @@ from trimtab.systems.file_channel import FileChannel, file_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
-from trimtab.systems.literal import literal, parse_literal
+from trimtab.systems.literal import literal, parse_literal, stand_in_reason
 from trimtab.systems.live_values import LiveValues
 from trimtab.systems.lock import ServerLock
 from trimtab.systems.overlay import Bounds
@@ -38,6 +38,7 @@ from trimtab.systems.passwords import require_hidden
 from trimtab.systems.picture import Picture
 from trimtab.systems.placeholder import filled
 from trimtab.systems.plays import fitting_plays, play_facts
+from trimtab.systems.settled import Settled
 from trimtab.systems.shown import ShownValues
 from trimtab.systems.system import System
 from trimtab.systems.table_channel import OwnTables
@@ -118,7 +119,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             for knob in self.catalog.knob
         }
         told, partners = self._told_values, self.catalog.partners_of
-        words = Words(self._example_knob, self._literal, self._parsed, self.states, told, partners)
+        self._pending = Settled(self.catalog, self._reach, self._places, self._parsed, self._live)
+        require = self._pending.require
+        words = Words(self._example_knob, self._literal, self._parsed, self.states, told, partners, require)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
         left = lambda: self._sentry.left_files  # noqa: E731 - asked for at each change
         resets = {name: knob.resets for name, knob in self.catalog.knob.items() if knob.resets}
@@ -189,7 +192,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return literal(knob, self.catalog.knob[knob.name], self.catalog.units, value)
 
     def _parsed(self, knob: Knob, text: str) -> Value:
-        return parse_literal(knob, self.catalog.knob[knob.name], self.catalog.units, text)
+        knows_case = self._places[knob.name].channel.codec.KNOWS_CASE
+        return parse_literal(knob, self.catalog.knob[knob.name], self.catalog.units, text, knows_case=knows_case)
 
     def _look(self) -> Mapping[str, KnobState]:
         return self.states()
@@ -221,7 +225,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                 located = found.get(address)
                 there = self._places[name].located(found)
                 in_file = there.value if there is not None else None
-                text = in_file if in_use is None else in_use.get(address, self._untold(channel, in_file))
+                text = self._says.text(channel, in_use, self._places[name], in_file)
                 text = self._shown.text(name) if text is None else text
                 running = self._parsed(knob, text) if text is not None else knob.default
                 was = running if self._base is None else self._base.values.get(name, running)
@@ -238,6 +242,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     or (self._no_place(channel, place, knob, address) if located is None else "")
                     or (unknown_choice(knob, was) if self._knows_all(channel, knob) else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
+                    or (stand_in_reason(knob, self.catalog.knob[name], self.catalog.units, text) if text else "")
                     or lock_reason(
                         knob, self.settings.unlock, no_restart and self._live.why_not(name, no_restart, states)
                     ),
@@ -252,16 +257,14 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         states = self.states() if told else {}
         return {name: state.running for name, state in states.items() if self.catalog.channel_of(name) in told}
 
-    def _untold(self, channel: FileChannel, in_file: str | None) -> str | None:
-        """The value of a setting that the program does not speak of: it may be told whole and in no other way than its file."""
-        return in_file if self.catalog.channel[channel.name].prints == "settings" else None
-
     def _knows_all(self, channel: FileChannel, knob: Knob) -> bool:
         """Whether a choice that the catalogue does not have was made on purpose: what it means for users is not known."""
         return channel.is_live or not channel.is_lasting or knob.safety is not SafetyClass.PERFORMANCE
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""
+        if (former := self.catalog.knob[knob.name].formerly) and channel.has(copy, former):
+            return f"its file has it under its earlier name, {former}, and the program refuses both: rename it there"
         can_lack = channel.is_lasting or channel.is_live
         return channel.no_place(copy, address, self._literal(knob, knob.default)) if can_lack else ""
 
@@ -382,18 +385,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
         where = self._reach.no_later_login()
-        return (*self._unread_files(), *doctor.later_login_notes(where, doctor.PASSWORD_FILES))
-
-    def _unread_files(self) -> tuple[str, ...]:
-        """That the program may not use what its files say."""
-        tables = {each: self.catalog.channel[each.name] for each in self._channels if self._knobs_of(each)}
-        read_at_start = [each.path for each, table in tables.items() if not (table.counts_at_once or table.read)]
-        if not self._reach.runs or self.settings.read is not None or self._reach.began_after(read_at_start):
-            return ()
-        return (
-            "the configuration files were written after the program began: it may use other values than they say."
-            " Restart it, or give a read command",
-        )
+        return (*self._pending.unread(), *self._says.unread(), *doctor.later_login_notes(where, doctor.PASSWORD_FILES))
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
         """What the catalogue says that an expert would try here; None when it says nothing of the kind."""
@@ -427,13 +419,17 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
-        notes = self._unread_files()
+        notes = (
+            self._pending.unread()
+            or self._says.unread()
+            or self._pending.differing(states, can_restart=self._can_restart)
+        )
         pid = self._reach.pid
         lines = [
             ("program", True, f"{self.catalog.kind}, {f'pid={pid}' if pid is not None else 'always there'}"),
             *file_lines(self._channels),
             *doctor.named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
-            ("values", not notes, notes[0] if notes else "as the program uses them"),
+            ("values", not notes, "; ".join(notes) or "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
             lines.append(doctor.restart_line(self._reach.no_restart, self.settings.restart))

@@ -9,7 +9,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import LoginRefusedError
 from trimtab.systems.store_probe import STORES, printed_beside, printed_counters, require_service, store_at
+from trimtab.systems.written import written_s
 
 __all__ = ["AlwaysThere"]
 
@@ -131,7 +132,7 @@ class AlwaysThere:
             return False
         # The kernel tells the start in whole ticks, rounded down: a file of the same tick was written before it.
         began = time.time() - age_s + 1.0 / os.sysconf("SC_CLK_TCK")
-        return all((path if path.exists() else path.parent).stat().st_mtime <= began for path in paths)
+        return all(written_s(path) <= began for path in paths)
 
     def was_stopped(self) -> bool:
         """Whether it is down by somebody's will: a program that has died leaves its pid file behind."""
@@ -184,11 +185,12 @@ class AlwaysThere:
         """Whether `reload` is told what goes back to the value that it had."""
         return "{back}" in (self.settings.reload or "")
 
-    def reload(self, back: Mapping[str, str] | None = None) -> None:
+    def reload(self, back: Mapping[str, str] | None = None, changed: Collection[str] = ()) -> None:
         """Makes it read its files again; returns once its log says so, where the catalogue knows the words.
 
         Args:
             back: address -> text of what has the value again that it had when we came: `{back}` in the command.
+            changed: addresses of what the files say otherwise than the program has it: `{changed}` in the command.
 
         Raises:
             TargetError: the command fails, or it does not say so in time.
@@ -198,7 +200,8 @@ class AlwaysThere:
             return
         mark = log_bytes(self.log_file)
         words = shlex.join(f"{address}={text}" for address, text in (back or {}).items())
-        self._reload_by(filled(self.settings.reload, {"back": words}))
+        names = {"back": words, "changed": shlex.join(sorted({*changed} - {*(back or {})}))}
+        self._reload_by(filled(self.settings.reload, names))
         if self._words.ready and self.log_file is not None:
             self._wait_for_ready(self.log_file, mark)
 
@@ -232,9 +235,11 @@ class AlwaysThere:
         deadline = time.monotonic() + self.settings.restart_timeout_s
         while not re.search(self._words.ready, text := tail(log, _READY_LINES, mark)):
             if time.monotonic() > deadline or not self.is_up():
+                said = f": {text[-500:]}" if text else ""
                 raise TargetError(
-                    f"the program has not read its files again after reload={self.settings.reload!r}: {text[-500:]}",
-                    hint=f"see {log}",
+                    f"log_file={str(log)!r} does not say that the program has read its files again after"
+                    f" reload={self.filled(self.settings.reload or '')!r}{said}",
+                    hint="is that its log? give log_file in the target's table",
                 )
             time.sleep(_POLL_S)
 
@@ -245,7 +250,7 @@ class AlwaysThere:
             TargetError: it does not.
         """
         if not self.is_up():
-            raise TargetError("the program is down", hint="see its log")
+            raise self._down()
         if self.settings.health is None:
             return
         if require_service(self.filled(self.settings.health)):
@@ -257,6 +262,10 @@ class AlwaysThere:
                 f" {result.output[-500:]}",
                 hint="run it by hand to see why",
             )
+
+    def _down(self) -> TargetError:
+        """That it does not run, as far as that can be seen."""
+        return TargetError("the program is down", hint="see its log")
 
     def ask(self, command: str, more: Mapping[str, str] | None = None) -> CommandResult:
         """Runs a command of the catalogue, with further {NAME}s.
@@ -349,7 +358,7 @@ class AlwaysThere:
         if result.exit_code != 0:
             said = result.output[-2000:].rstrip()
             raise TargetError(
-                f"{key}={command!r} failed with exit_code={result.exit_code}{f': {said}' if said else ''}",
+                f"{key}={self.filled(command)!r} failed with exit_code={result.exit_code}{f': {said}' if said else ''}",
                 hint="run it by hand to see why",
             )
 

@@ -45,7 +45,8 @@ class CommandSettings(ServerSettings, ABC):
     reload: str | None = Field(
         None,
         description="command after which it has read its files again, without a restart; for a program that keeps a value which "
-        "its files name no longer: {back} stands for ADDRESS=VALUE of each setting that is to have its found value again",
+        "its files name no longer: {back} stands for ADDRESS=VALUE of each setting that is to have its found value again, and "
+        "{changed} for the ADDRESS of each that is to be read from the files; others must stay as the program has them",
     )
     health: str | None = Field(
         None,

@@ -34,6 +34,7 @@ class Words:
         states: reads every knob with the value in use.
         told: the values in use, of those knobs of which the program itself tells them.
         together: knobs that a file must name whenever it names this one.
+        require_settled: raises where a restart (`can_restart`) or a reload would change by itself what is in use.
     """
 
     knob: Callable[[str], Knob]
@@ -42,6 +43,7 @@ class Words:
     states: Callable[[], Mapping[str, KnobState]]
     told: Callable[[], Mapping[str, Value]]
     together: Callable[[str], Collection[str]]
+    require_settled: Callable[..., None]
 
 
 class Files(Undo):
@@ -132,7 +134,9 @@ class Files(Undo):
     ) -> tuple[Mapping[str, Mapping[str, Any]], Mapping[str, Value], Mapping[str, Any]]:
         """The files, the values in use, and the catalogue of now."""
         files = {str(channel.path): file_to_json(channel.read()) for channel in self._channels}
-        return files, {name: state.running for name, state in self._words.states().items()}, {"catalog": self._catalog}
+        states = self._words.states()
+        self._words.require_settled(states, can_restart=can_restart)
+        return files, {name: state.running for name, state in states.items()}, {"catalog": self._catalog}
 
     def change(self, config: Config, states: Mapping[str, KnobState], base: Snapshot, *, stays: bool) -> _Change:
         """See `Change`."""
@@ -142,6 +146,19 @@ class Files(Undo):
         """The knobs that can be set in the program as it runs now."""
         values = {name: state.running for name, state in states.items()}
         return frozenset(name for name in self._live.knobs if not self._live.watcher(name, values))
+
+    def lost(self, snapshot: Snapshot) -> Mapping[str, Value]:
+        """Of those that can be set in the program as it runs, and that its file gives no other value than when we came: one of
+        ours or of somebody else's counts. Those that have an effect under a condition alone are left as they are."""
+        found = snapshot.values
+        settable = {name for name in self._live.knobs if not self._live.watcher(name, found)}
+        settable |= self._reloads if self._lifecycle.takes_back else set()
+        told = self._words.told() if settable else {}
+        names = {name for name in settable & told.keys() & found.keys() if told[name] != found[name]}
+        places = {name: self._places[name] for name in names if self._words.knob(name).condition is None}
+        copies = {place.channel: place.channel.read() for place in places.values()}
+        kept = {channel: file_from_json(snapshot.files[str(channel.path)]) for channel in copies}
+        return {n: found[n] for n, p in places.items() if p.text(copies[p.channel]) == p.text(kept[p.channel])}
 
     def named(self, name: str) -> str | None:
         """What the file of a knob says of it now, which may be the value of another knob there; None where its default counts."""
@@ -190,7 +207,7 @@ class _Change:
         self._gone: set[str] = set()
         self._written: dict[FileChannel, str] = {}
         self._effective: Mapping[str, Value] = {}
-        self._must_restart = False
+        self._must_restart = self._was_asked = False
         self._off = files.left_out(config, base.values, self._found())
 
     def _found(self) -> dict[FileChannel, FileCopy | None]:
@@ -206,7 +223,7 @@ class _Change:
             if not mine & files.reset_by(self._changed):
                 left = files._left().get(str(channel.path), file_digest(found))
                 _require_ours(channel, file_digest(now), left, file_digest(found))
-            goal = channel.changed(found, files.texts_for(channel, self._config, self._off))
+            goal = channel.with_mode_of(now, channel.changed(found, files.texts_for(channel, self._config, self._off)))
             if goal == now:
                 if mine & self._config.keys() and channel.is_lasting and not channel.is_live:
                     self._written[channel] = file_digest(now)  # it has what an earlier change of ours has written
@@ -227,16 +244,28 @@ class _Change:
         """By a reload, and live, when no restart does it; what cannot be set live takes a restart after all."""
         files = self._files
         if self._must_restart:
+            if self._was_asked:
+                files.set_again(self._lost())
+            self._was_asked = True  # and again after the restart
             return
         if self._changed or self._gone:
             gone = {files._places[name].address: files.written(name, self._back(name)) for name in self._gone}
-            files._lifecycle.reload(gone)
+            changed = (self._changed | self._config.keys()) & files._reloads
+            files._lifecycle.reload(gone, [files._places[name].address for name in changed])
         try:
             files._live.set(self._live_values())
         except TargetError as error:
             if not files.may_restart:
                 raise ApplyError(error.message, hint=error.hint) from error
-            self._must_restart = True
+            self._must_restart = self._was_asked = True
+
+    def _lost(self) -> Mapping[str, Value]:
+        """What the restart has taken, of knobs that this config does not speak of and that a file gives another value: what no
+        file names may be what the program makes of this config."""
+        files, copies = self._files, self._found()
+        places = {name: files._places[name] for name in files.lost(self._base).keys() - self._config.keys()}
+        values = {name: place.channel.values(copies[place.channel], [place.address]) for name, place in places.items()}
+        return {name: self._base.values[name] for name, named in values.items() if named}
 
     def _live_values(self) -> Mapping[str, Value]:
         """What is to be set in the running program: what has changed in its files, and what it uses otherwise than it should."""
@@ -265,9 +294,13 @@ class _Change:
         for name, value in self._config.items():
             used = self._effective[name]
             if used != value and used == self._base.values[name] and name not in self._off:
+                path = str(self._files._places[name].channel.path)
                 raise ApplyError(
-                    f"the program still uses {name}={used!r}, not {value!r}",
-                    hint='does a reload change it? if not, write restart = "restart" in the catalogue',
+                    f"the program still uses {name}={used!r}, not {value!r}: it may not read file={path!r}, or another"
+                    f" place, read later, sets {name}",
+                    hint=None
+                    if self._must_restart
+                    else 'does a reload change it? if not, write restart = "restart" in the catalogue',
                 )
 
     def require_ours(self) -> None:

@@ -71,14 +71,20 @@ class FileChannel:
     def missing(self, copy: FileCopy | None) -> str:
         """Why nothing can be written to a file of the kernel, or to one that must be there, given what `read` gave; else ""."""
         if self.is_lasting:
-            is_none = self._must_exist and copy is None
-            return f"there is no file={str(self.path)!r}: name the one that the program reads" if is_none else ""
+            return "" if copy is not None else self._lacking()
         if needs_disk(self.path):
             return 'no disk is known that the other targets use: name one, names = { disk = "sda" }'
         if copy is None:
             return self._unreadable()
         can_write = os.access(self.path, os.W_OK, effective_ids=True)
         return "" if can_write else f"file={str(self.path)!r} may only be written by root"
+
+    def _lacking(self) -> str:
+        """Why a file that is not there cannot be made; "" when it can."""
+        if self._must_exist:
+            return f"there is no file={str(self.path)!r}: name the one that the program reads"
+        folder = str(self.path.parent)
+        return "" if os.path.isdir(folder) else f"there is no folder={folder!r}: name the file that the program reads"
 
     def _unreadable(self) -> str:
         path = f"file={str(self.path)!r}"
@@ -160,6 +166,14 @@ class FileChannel:
                 known[address, value] = error.message
         return known[address, value]
 
+    def has(self, copy: FileCopy | None, address: str) -> bool:
+        """Whether the file has the address, be it with a value that no knob can have.
+
+        Raises:
+            TargetError: as `values`.
+        """
+        return copy is not None and bool(self.values(copy, [address]) or self.codec.is_bare(_text(copy), address))
+
     def without(
         self, now: FileCopy | None, found: FileCopy | None, ours: Mapping[str, Sequence[str]], left_digest: str
     ) -> FileCopy | None:
@@ -168,6 +182,7 @@ class FileChannel:
         Raises:
             TargetError: what is ours cannot be taken out.
         """
+        found = self.with_mode_of(now, found)
         if now == found or now is None:
             return now
         if file_digest(now) == left_digest:
@@ -181,6 +196,13 @@ class FileChannel:
         if found is not None and text == _text(found):
             return found
         return now if text == _text(now) else replace(now, content=text.encode("latin-1"))
+
+    def with_mode_of(self, now: FileCopy | None, copy: FileCopy | None) -> FileCopy | None:
+        """`copy` with the mode of the file as it is `now`: no change of ours changes it, so that another one is somebody else's.
+        Not that of another user's file: they might have put it there to read what is not theirs."""
+        if now is None or copy is None or now.uid != copy.uid:
+            return copy
+        return replace(copy, mode=now.mode, gid=now.gid)
 
     def fragment(self, values: Mapping[str, str], names: Mapping[str, str]) -> str:
         """`values` in the syntax of the file, under comments that name it; ends with a newline.

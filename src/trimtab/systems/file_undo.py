@@ -178,14 +178,14 @@ class Undo:
     ) -> bool:
         """Makes the program use its files, and `back` in it; whether it was restarted or started."""
         if must_restart or not self._serves():
-            return self._restarted(restarts)
+            return self._restarted(snapshot, restarts)
         failed = self._reloaded(snapshot, own, back) if self._reloads & set(own.texts) else None
         try:
             self._live.set({name: value for name, value in back.items() if name not in self._reloads})
         except TargetError:
             if not (self._is_as_found and self.may_restart):
                 raise
-            return self._restarted(restarts)
+            return self._restarted(snapshot, restarts)
         if failed is not None:
             raise failed
         return False
@@ -196,7 +196,8 @@ class Undo:
         It is not restarted instead: a program that does not take its files as found might not come back.
         """
         try:
-            self._lifecycle.reload(self._by_reload(snapshot, back))
+            changed = [self._places[name].address for name in own.texts.keys() & self._reloads]
+            self._lifecycle.reload(self._by_reload(snapshot, back), changed)
         except TargetError as error:
             if not self._serves():
                 raise
@@ -241,8 +242,8 @@ class Undo:
                 parts["still uses"].append(f"{name}={own.said(name, told[name])} (found {own.said(name, found)})")
         return " and ".join(f"{what} {', '.join(values)}" for what, values in parts.items() if values)
 
-    def _restarted(self, restarts: Restarts) -> bool:
-        """True, once it serves again with its files."""
+    def _restarted(self, snapshot: Snapshot, restarts: Restarts) -> bool:
+        """True, once it serves again with its files, and has what it had in itself alone."""
         lifecycle = self._lifecycle
         restarts()
         if lifecycle.is_up():
@@ -250,7 +251,24 @@ class Undo:
         else:
             lifecycle.ensure_up()
         lifecycle.health()
+        self.set_again(self.lost(snapshot))
         return True
+
+    def lost(self, snapshot: Snapshot) -> Mapping[str, Value]:
+        """What was set in the program alone when we came, and is not in use any more after a restart."""
+        return {}
+
+    def set_again(self, values: Mapping[str, Value]) -> None:
+        """Sets them in the program that runs.
+
+        Raises:
+            TargetError: one is refused.
+        """
+        by_reload = values.keys() & self._reloads
+        if by_reload:
+            self._lifecycle.reload({self._places[name].address: self._text(name, values[name]) for name in by_reload})
+        if alive := {name: value for name, value in values.items() if name not in by_reload}:
+            self._live.set(alive)
 
     def _by_reload(self, snapshot: Snapshot, back: Mapping[str, Value]) -> dict[str, str]:
         """Address -> text of those of `back` that a reload changes and that stand in their file as found, or not at all: a
@@ -316,6 +334,7 @@ class Undo:
         """A restart."""
         self._lifecycle.restart()
         self._lifecycle.health()
+        self.set_again(self.lost(snapshot))
 
 
 def _found(snapshot: Snapshot, channel: FileChannel) -> FileCopy | None:

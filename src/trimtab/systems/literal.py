@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -11,11 +12,13 @@ from trimtab.space import Knob, KnobKind, Value
 from trimtab.systems.catalog import CatalogKnob
 from trimtab.units import Dimension, parse_value, unit_ratio
 
-__all__ = ["literal", "parse_literal"]
+__all__ = ["literal", "parse_literal", "stand_in_reason"]
 
 _AMOUNT = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*(?P<suffix>[A-Za-z%]*(?:/s)?)"
 )
+_VARIABLE = re.compile(r"\$\{[^{}]*\}")
+"""What a program fills in itself, as Tomcat does in its files."""
 
 
 def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Value) -> str:
@@ -30,18 +33,28 @@ def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Val
     return f"{_plain(int(amount) if amount == int(amount) else amount)}{entry.suffix}"
 
 
-def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
-    """The inverse of `literal`; a size or duration may have any of the catalogue's units, or those that Trimtab knows.
+def parse_literal(
+    knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str, *, knows_case: bool = True
+) -> Value:
+    """The inverse of `literal`; a size or duration may have any of the catalogue's units, or those that Trimtab knows. Of a text
+    with a `stand_in_reason` the value next to it: that of a variable is not known, and is the default.
+
+    Args:
+        knows_case: whether choices that differ in case are different to the program.
 
     Raises:
         TargetError: the text means no value of this knob.
     """
+    if _VARIABLE.search(text):
+        return knob.default
     try:
-        if knob.kind is KnobKind.BOOLEAN and text.casefold() in (word.casefold() for word in entry.words):
-            return text.casefold() == entry.words[1].casefold()
+        if knob.kind is KnobKind.BOOLEAN:
+            return _boolean(knob, entry, text)
         if not knob.is_numeric:
-            return knob.parse(text)
-        return _number(knob, entry, units, text)
+            return _choice(knob, text, knows_case=knows_case)
+        number = _number(knob, units, text)
+        value = knob.cast(number)
+        return math.ceil(number) if value is None else value
     except SpaceError as error:
         raise TargetError(
             f"{knob.name}={text!r} in the configuration file is not understood: {error.message}",
@@ -49,18 +62,48 @@ def parse_literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text
         ) from error
 
 
-def _number(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> Value:
+def stand_in_reason(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str) -> str:
+    """Why a value as found is left alone: no value of the knob says the same, and it could not be told or written; else ""."""
+    if _VARIABLE.search(text):
+        return f"its value as found, {text}, is a variable of the program's"
+    if knob.kind is KnobKind.BOOLEAN:
+        is_number = text.strip().isdecimal() and text.strip() not in (*entry.words, "0", "1")
+        return f"its value as found, {text.strip()}, is not one that the catalogue knows" if is_number else ""
+    if knob.is_numeric and knob.cast(_number(knob, units, text)) is None:
+        return f"its value as found, {text}, is not a whole number{f' of unit={knob.unit}' if knob.unit else ''}"
+    return ""
+
+
+def _boolean(knob: Knob, entry: CatalogKnob, text: str) -> Value:
+    if text.casefold() in (word.casefold() for word in entry.words):
+        return text.casefold() == entry.words[1].casefold()
+    return int(text) != 0 if text.strip().isdecimal() else knob.parse(text)
+
+
+def _choice(knob: Knob, text: str, *, knows_case: bool) -> Value:
+    meant = [] if knows_case else [each for each in knob.choices if each.casefold() == text.strip().casefold()]
+    return meant[0] if meant else knob.parse(text)
+
+
+def _number(knob: Knob, units: Mapping[str, str], text: str) -> int | float:
+    """What a text means in the knob's unit, whole or not.
+
+    Raises:
+        SpaceError: no finite number.
+    """
     match = _AMOUNT.fullmatch(text.strip())
-    if match is None or not match["suffix"]:
-        return knob.parse(text)
-    ratio = _ratios(knob.unit, tuple(units.items())).get(match["suffix"].casefold())
-    if ratio is None:
-        return knob.parse(text)
-    number = float(match["number"]) * ratio
-    value = knob.cast(number)
-    if value is None:
-        raise SpaceError(f"{text!r} is not a whole number of unit={knob.unit!r}", hint="write it in whole ones")
-    return value
+    ratio = (
+        _ratios(knob.unit, tuple(units.items())).get(match["suffix"].casefold()) if match and match["suffix"] else None
+    )
+    try:
+        number = float(match["number"]) * ratio if match and ratio is not None else parse_value(text, knob.unit)
+        if math.isfinite(number):
+            return number
+    except UsageError as error:
+        raise SpaceError(f"{knob.name}={text!r} is not a value: {error.message}", hint=error.hint) from error
+    except OverflowError:
+        pass
+    raise SpaceError(f"{knob.name}={text!r} is not a number that can be used", hint="write a smaller one")
 
 
 def _ratio(unit: str, units: Mapping[str, str], suffix: str) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,8 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_rows, cql_settings, is_cql
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_undo import Place
+from trimtab.systems.written import newer_than_workers
 from trimtab.units import Dimension
 
 __all__ = ["OwnWords"]
@@ -41,6 +45,7 @@ class OwnWords:
         self._settings = settings
         self._reach = reach
         self._asked: dict[str, str] = {}
+        self._files: Sequence[Path] = ()
 
     def values(self, channel: FileChannel, addresses: Sequence[str]) -> Mapping[str, str] | None:
         """The values in use, of those settings that it speaks of; None where nothing tells them.
@@ -58,17 +63,47 @@ class OwnWords:
         if is_cql(self._reach.filled(table.read)) and not self._reach.is_up():
             return None
         text = self._told("read", table.read, is_lasting="{pid}" in table.read)
+        if head := table.shows_files:
+            self._files = [Path(line.removeprefix(head)) for line in text.splitlines() if line.startswith(head)]
         try:
             return printed_values(table.prints, text, addresses)
         except CodecError as error:
             raise TargetError(f"read={table.read!r} is not understood: {error.message}", hint=error.hint) from error
+
+    def text(
+        self, channel: FileChannel, told: Mapping[str, str] | None, place: Place, in_file: str | None
+    ) -> str | None:
+        """The value in use of one setting; None where its default counts.
+
+        Args:
+            channel: that it is in.
+            told: what `values` gave.
+            place: of the setting.
+            in_file: what its file says.
+        """
+        if told is None:
+            return in_file
+        # One that it does not speak of may be told whole and in no other way than its file.
+        unspoken = in_file if self._catalog.channel[channel.name].prints == "settings" else told.get(place.fallback)
+        return told.get(place.address, unspoken)
+
+    def unread(self) -> tuple[str, ...]:
+        """That the program has not read a file of those that its last `values` came from since somebody wrote it."""
+        pid = self._reach.pid
+        newer = newer_than_workers(self._files, pid) if pid is not None else None
+        if newer is None:
+            return ()
+        return (
+            f"file={str(newer)!r} was written after the program had read its files: what it says counts from the next reload on,"
+            " and the first one of a study would bring it in. Reload the program before",
+        )
 
     def lacks(self, name: str, values: Mapping[str, str] | None) -> str:
         """Why the program here has no such setting; "" when it may have it."""
         entry, address = self._catalog.knob[name], self._catalog.address_of(name)
         channel = self._catalog.channel[self._catalog.channel_of(name)]
         if channel.tells_all and values is not None and address not in values:
-            return f"this program has no setting {address!r}, or does not show it"
+            return "this program has no such setting, or does not show it"
         if not self._is_without(entry.needs):
             return ""
         came_with = self._catalog.came_with.get(entry.needs)
@@ -138,7 +173,7 @@ class OwnWords:
         result = self._reach.ask(command)
         if result.exit_code != 0:
             raise TargetError(
-                f"{key}={command!r} ended with exit_code={result.exit_code}: {result.output[-500:]}",
+                f"{key}={shlex.join(result.argv)!r} ended with exit_code={result.exit_code}: {result.output[-500:]}",
                 hint="run it by hand to see why",
             )
         return result.stdout
@@ -150,13 +185,18 @@ class OwnWords:
             ApplyError: it would not, with its own words.
         """
         changed = [channel for channel, goal in goals.items() if goal != now[channel]]
-        asked = [channel for channel in changed if self._catalog.channel[channel.name].check]
-        if not asked:
-            return
-        with scratch_folder() as scratch:
-            names = self._candidates(scratch, goals)
-            for channel in asked:
-                self._ask(channel, {**names, "file": names.get(f"file.{channel.name}", os.devnull)}, scratch)
+        table = self._catalog.channel
+        asked = [channel for channel in changed if table[channel.name].check]
+        for channel in asked:
+            if said := self._refusal(channel, goals):
+                more = "; it refuses the file as found, too" if self._refusal(channel, now) else ""
+                raise ApplyError(
+                    f"the program would refuse file={str(channel.path)!r}: {said}{more}",
+                    hint=f"does check={table[channel.name].check!r} ask the program that runs?"
+                    if more
+                    else "nothing was changed",
+                    fault=Fault.CONFIG,
+                )
 
     def _candidates(self, folder: Path, goals: Mapping[FileChannel, FileCopy | None]) -> dict[str, str]:
         """A copy of each file for the user who asks, and for nobody else: files may hold passwords."""
@@ -171,17 +211,25 @@ class OwnWords:
         _give(folder, account)
         return names
 
-    def _ask(self, channel: FileChannel, names: Mapping[str, str], scratch: Path) -> None:
-        result = self._reach.ask(self._catalog.channel[channel.name].check, names)
-        if result.exit_code != 0:
-            said = re.sub(
-                rf"{re.escape(str(scratch))}/\S*?(?=[\s:,'\"]|$)", str(channel.path), result.output[-1000:].strip()
-            )
-            raise ApplyError(
-                f"the program would refuse file={str(channel.path)!r}: {said}",
-                hint="nothing was changed",
-                fault=Fault.CONFIG,
-            )
+    def _refusal(self, channel: FileChannel, copies: Mapping[FileChannel, FileCopy | None]) -> str:
+        """What it says against these files when it is asked about one of them; "" when it takes them.
+
+        Raises:
+            TargetError: it cannot be asked.
+        """
+        try:
+            with scratch_folder() as scratch:
+                names = self._candidates(scratch, copies)
+                names["file"] = names.get(f"file.{channel.name}", os.devnull)
+                result = self._reach.ask(self._catalog.channel[channel.name].check, names)
+        except OSError as error:
+            raise TargetError(
+                f"file={str(channel.path)!r} cannot be copied for a check: {error.strerror}",
+                hint=f"make room in {tempfile.gettempdir()}",
+            ) from error
+        said = result.output[-1000:].strip() or f"exit_code={result.exit_code}"
+        said = re.sub(rf"{re.escape(str(scratch))}/\S*?(?=[\s:,'\"]|$)", str(channel.path), said)
+        return said if result.exit_code != 0 else ""
 
 
 def _number(name: str, text: str) -> float:

@@ -34,6 +34,8 @@ URL = "url"
 
 _WHOLE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _NO_PORT = re.compile(r":[^\d\[{]")
+_PORT = re.compile(r":(?!\{\w[\w.]*\}$)([^:\]]+)$")
+_LAST_PORT = 65535
 _ASKED = ("cql://", "unix:")
 _MOST_BYTES = 4096
 
@@ -56,6 +58,8 @@ def separated(text: str, where: str) -> tuple[str, str]:
             f"{where} is an address that cannot be read",
             hint="write / ? # and @ in its password as %2F %3F %23 and %40",
         )
+    if (port := _PORT.search(host)) is not None and not (port[1].isdecimal() and int(port[1]) <= _LAST_PORT):
+        raise UsageError(f"{where} is an address with port={port[1]!r}", hint="write it as in: SCHEME://HOST:PORT/")
     name, colon, password = user.partition(":")
     if not colon:
         return text, ""

@@ -179,13 +179,17 @@ class System(Catalogued[S, R]):
         Raises:
             TargetError: the files hold changes that the system does not use yet.
         """
-        can_restart = self.settings.allow_restart and not self._reach.no_restart
         with self._visit():
-            files, values, more = self._channel.saved(can_restart=can_restart)
+            files, values, more = self._channel.saved(can_restart=self._can_restart)
             reach = {**self._reach.describe(), "settings": self.settings.public(), **more}
             found = Snapshot(target=self.name, kind=self.kind, reach=reach, files=files, values=values)
             self._base, self._known = replace(found, picture=self._sentry.begin()), {}
         return self._base
+
+    @property
+    def _can_restart(self) -> bool:
+        """Whether a restart of ours may happen."""
+        return self.settings.allow_restart and not self._reach.no_restart
 
     def announce(self, config: Config) -> Own:
         """What will be ours once `config` is applied."""

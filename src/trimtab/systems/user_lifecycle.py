@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -15,6 +16,7 @@ from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.left_alone import failed_alone, left_alone
 from trimtab.systems.log import log_bytes
 from trimtab.systems.overlay import LogWords
+from trimtab.systems.own_port import OwnPort
 from trimtab.systems.pid_file import PidFile
 
 __all__ = ["CommandLifecycle"]
@@ -71,10 +73,41 @@ class CommandLifecycle(AlwaysThere):
                 hint="give the program's own pid file, and its process name",
             )
         super().open()
+        self._require_log()
+        self._port.learn(self.pid)
+
+    def health(self) -> None:
+        super().health()
+        self._port.require(self.pid)
+
+    @cached_property
+    def _port(self) -> OwnPort:
+        return OwnPort(self.filled(self.settings.health or ""))
+
+    def _require_log(self) -> None:
+        """That the log can be seen in which it says that it has read its files again.
+
+        Raises:
+            TargetError: it cannot.
+        """
+        log = self.log_file
+        if self._words.ready and self.settings.reload is not None and log is not None and not os.path.isfile(log):
+            raise TargetError(
+                f"log_file={str(log)!r} cannot be seen: the program would say there that a reload is over",
+                hint="give the program's own log: log_file in the target's table",
+            )
 
     def is_up(self) -> bool:
         pid = self.pid
         return pid is not None and is_running(pid)
+
+    def _down(self) -> TargetError:
+        path = self._file.path
+        what = "names no process that runs" if os.path.exists(path) else "is not there"
+        return TargetError(
+            f"the program is down: pid_file={str(path)!r} {what}",
+            hint="start it, or see its log; if it runs, give pid_file: the file that it writes its process number to",
+        )
 
     def was_stopped(self) -> bool:
         return not self.is_up() and not self._file.path.exists()

@@ -285,6 +285,7 @@ def test_another_trimtab_takes_them_back(folder: Path, running: ProgramTarget) -
     assert running._reach.instance == instance
 
 
+@pytest.mark.full  # test_another_trimtab_takes_them_back: somebody else has set two of them since
 def test_values_set_by_somebody_else_since_stay(folder: Path, running: ProgramTarget) -> None:
     found, before = running.snapshot(), in_use(running)
     running.apply(Config({"speed": 40, "threads": 8}))
@@ -317,6 +318,7 @@ def test_a_program_that_lets_nobody_attach_takes_restarts(folder: Path) -> None:
         target.close()
 
 
+@pytest.mark.full  # test_a_way_back_that_failed_is_gone_again_where_only_files_are_seen, and the restarts of those below
 def test_a_program_that_lets_nobody_attach_any_more_is_put_back_by_a_restart(
     folder: Path, running: ProgramTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:

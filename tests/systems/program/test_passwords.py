@@ -266,3 +266,17 @@ def test_after_a_power_cut_recover_takes_it_from_the_environment(folder: Path, v
     study.check()
     (folder / "shown").write_text(study.trimtab("history", "show", "vault", "--json")[1])
     require_unseen(folder)
+
+
+@pytest.mark.parametrize("port", ["x", "65536", "2y", "-1"])
+def test_a_port_that_is_none_is_told_before_anything_is_asked(port: str) -> None:
+    with pytest.raises(UsageError, match=f"url is an address with port='{port}'") as caught:
+        separated(f"mongodb://me:geheim@h:1,h:{port}/", "url")
+    assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place", ["h", "h:1", "[::1]", "[::1]:65535", "{host}:{port}", "127.0.0.1:{port.storage}", "a:1,b:2"]
+)
+def test_a_port_that_is_one_is_taken(place: str) -> None:
+    assert separated(f"mongodb://me:geheim@{place}/", "url") == (f"mongodb://me@{place}/", "geheim")

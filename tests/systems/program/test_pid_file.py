@@ -205,3 +205,14 @@ def test_a_program_whose_process_does_not_show_is_where_its_address_is(
     assert target._reach.is_here is is_here
     start("squeezer")
     assert target_of(folder, process="squeezer", url=url)._reach.is_here
+
+
+def test_a_pid_file_that_shows_no_process_is_named(folder: Path) -> None:
+    """The program may run, and write its number to another file."""
+    target = target_of(folder, process="squeezer")
+    for text, what in (("", "is not there"), ("4194303\n", "names no process that runs")):
+        if text:
+            (folder / "pid").write_text(text)
+        with pytest.raises(TargetError, match=f"the program is down: pid_file='.*/pid' {what}") as caught:
+            target.open()
+        assert "give pid_file" in (caught.value.hint or "")

@@ -28,11 +28,12 @@ if what == "run":
     used.write_text(json.dumps(usual | named))
     while True:
         time.sleep(60)
-elif what == "reload":
-    used.write_text(json.dumps(kept | named | dict(word.split("=") for word in rest)))
 else:
-    print(kept[rest[0]])
+    used.write_text(json.dumps(kept | named | dict(word.split("=") for word in rest)))
 """
+READ = r"""sed -n 's/.*"'"$1"'": "\([^"]*\)".*/\1/p' used.json
+"""
+"""Each look reads every knob: an interpreter for each would take most of the time of these tests."""
 
 
 def used(folder: Path) -> dict[str, str]:
@@ -40,8 +41,8 @@ def used(folder: Path) -> dict[str, str]:
 
 
 def keeper(folder: Path, *, tells: bool = False) -> ProgramTarget:
-    keep = f"{sys.executable} keeper.py {folder}"
-    read = {"read": f"{keep} read {{address}}"} if tells else {}
+    keep = f"{sys.executable} -IS keeper.py {folder}"
+    read = {"read": "sh read.sh {address}"} if tells else {}
     target = made(
         folder, run=f"{keep} run", health=f"test -s {folder}/used.json", reload=f"{keep} reload {{back}}", **read
     )
@@ -53,6 +54,7 @@ def keeper(folder: Path, *, tells: bool = False) -> ProgramTarget:
 def place(folder: Path) -> Path:
     (folder / "squeeze.conf").write_text(CONF)
     (folder / "keeper.py").write_text(KEEPER)
+    (folder / "read.sh").write_text(READ)
     return folder
 
 

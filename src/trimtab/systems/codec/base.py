@@ -108,6 +108,10 @@ class Codec(ABC):
         found = self._only(text, address)
         return None if found is None else Located(found.value, line_of(text, found.start))
 
+    def is_bare(self, text: str, address: str) -> bool:
+        """Whether the text names the address, and gives it no value."""
+        return False
+
     def last(self, text: str, address: str) -> str | None:
         """The value of the last entry of an address, for texts in which the last one counts; None when there is none."""
         found = self._matches(text, address)

@@ -1,5 +1,7 @@
 """Files of JVM options: `-Xmx512m`, `-XX:MaxGCPauseMillis=200`, `-XX:+UseG1GC`, `-Dname=value`; one or several a line.
 
+From a # on that begins a word, a line is a comment, as it is to Java itself.
+
 An address is an option as it is written, without its value: "-Xmx", "-XX:MaxGCPauseMillis", "-XX:UseG1GC" (true or
 false for + and -), "-Dname". "-XX:Use*GC" is the collector that is switched on: "G1" of `-XX:+UseG1GC`.
 """
@@ -40,9 +42,7 @@ class JvmOptions(Codec):
     def entries(self, text: str) -> Sequence[Entry]:
         found = []
         for line in lines_of(text):
-            if line.words.lstrip().startswith("#"):
-                continue
-            for option in _OPTION.finditer(line.words):
+            for option in _OPTION.finditer(_without_comment(line.words)):
                 is_alone = line.words.strip() == option[0]
                 outer = (
                     (line.start, line.next_start)
@@ -77,6 +77,17 @@ class JvmOptions(Codec):
         end = line_end(text)
         gap = end if text and text[-1] not in "\r\n" else ""
         return f"{text}{gap}{_option(address, value)}{end}"
+
+
+def _without_comment(words: str) -> str:
+    """A line up to the comment at its end."""
+    quote = ""
+    for place, letter in enumerate(words):
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        elif letter == "#" and words[:place][-1:] in ("", " ", "\t"):
+            return words[:place]
+    return words
 
 
 def _parts(option: re.Match[str]) -> tuple[str, str, tuple[int, int]]:

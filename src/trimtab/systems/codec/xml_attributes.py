@@ -1,7 +1,8 @@
 """XML files by their attributes: `<Connector port="8080" maxThreads="200"/>`; elements and texts stay as they are.
 
 An address is the path of an element, `@`, and an attribute: "Server/Service/Connector@maxThreads". Of several elements with one
-path, one is named by an attribute of it, "Server/Service/Connector[port=8080]@maxThreads". Leading elements may be left out.
+path, one is named by an attribute of it, "Server/Service/Connector[port=8080]@maxThreads"; "[executor=]" is one without that
+attribute. Leading elements may be left out.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class XmlAttributes(Codec):
         elements, name = self._elements_of(text, address)
         if len(elements) != 1:
             raise CodecError(
-                f"address={address!r}: the file has {len(elements)} such elements",
+                f"element={address.rpartition('@')[0]!r}: the file has {len(elements)} such elements",
                 hint="name one by an attribute, as in Connector[port=8080]@maxThreads",
             )
         place = elements[0].insert_at
@@ -97,7 +98,11 @@ def _fits(path: Sequence[tuple[str, Mapping[str, str]]], wanted: Sequence[tuple[
     if len(wanted) > len(path):
         return False
     pairs = zip(path[len(path) - len(wanted) :], wanted, strict=True)
-    return all(name == other and tests.items() <= known.items() for (name, known), (other, tests) in pairs)
+    return all(name == other and _has(known, tests) for (name, known), (other, tests) in pairs)
+
+
+def _has(known: Mapping[str, str], tests: Mapping[str, str]) -> bool:
+    return all(known.get(attribute, "") == value for attribute, value in tests.items())
 
 
 def _entry(path: str, attribute: _Attribute) -> Entry:

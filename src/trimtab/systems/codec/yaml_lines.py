@@ -1,7 +1,7 @@
 """YAML files, line by line: plain values of nested mappings, and nothing of what else YAML can say.
 
 An address is the keys down to a value with dots between them: "storage.wiredTiger.cacheSizeGB". Lists, texts of several
-lines, and mappings in braces stay as they are and have no addresses.
+lines, and mappings in braces stay as they are and have no addresses. A key without a value (`key_cache_size:`) may be given one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimtab.systems.codec.lines import Line, LineCodec, lines_of
 __all__ = ["YamlLines"]
 
 _PAIR = re.compile(
-    r"(?P<indent> *)(?P<key>\"[^\"]*\"|'[^']*'|[^\s#:\"'\-\[\]{}&*!|>%@`,?][^:#]*?) *:(?:[ \t]+(?P<rest>.*))?"
+    r"(?P<indent> *)(?P<key>\"[^\"]*\"|'[^']*'|[^\s#:\"'\-\[\]{}&*!|>%@`,?][^:#]*?) *(?P<colon>:)(?:[ \t]+(?P<rest>.*))?"
 )
 _VALUE = re.compile(
     r"(?P<raw>\"[^\"\\]*\"|'[^']*'|(?![^#]*:(?:\s|$))[^#\"'|>\[{&*!%@`\s][^#]*?(?:(?<=[^\s])#[^#]*?)*)(?P<tail>[ \t]+#.*|[ \t]*)"
@@ -26,11 +26,12 @@ _STEP = 2
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One key: its path, its line, and its value when that is a plain one on this line."""
+    """One key: its path, its line, where its colon ends, and its value when that is a plain one on this line."""
 
     path: str
     indent: int
     line: Line
+    colon: int
     raw: tuple[int, int] | None
     is_empty: bool
 
@@ -55,12 +56,29 @@ class YamlLines(LineCodec):
         parts = [address.split(".") for address in ours]
         made = {".".join(each[:depth]) for each in parts for depth in range(1, len(each))}
         made -= {key.path for key in _keys(found)}
-        result = super().withdraw(text, found, ours)
+        result = self._bared(text, found, ours) or super().withdraw(text, found, ours)
         while (
             bare := next((key for key in _keys(result) if key.path in made and _is_bare(key, result)), None)
         ) is not None:
             result = result[: bare.line.start] + result[bare.line.next_start :]
         return result
+
+    def _bared(self, text: str, found: str, ours: Mapping[str, Sequence[str]]) -> str:
+        """What `withdraw` makes of a text in which keys have values of ours that had none; "" where there is no such key."""
+        now = {address: self._only(text, address) for address in ours if self.is_bare(found, address)}
+        mine = {address: each for address, each in now.items() if each is not None and each.value in ours[address]}
+        if not mine:
+            return ""
+        rest = super().withdraw(text, found, {address: texts for address, texts in ours.items() if address not in mine})
+        for address in mine:
+            key = next(key for key in _keys(rest) if key.path == address)
+            rest = rest[: key.colon] + rest[(key.raw or (0, key.colon))[1] :]
+        return rest
+
+    def is_bare(self, text: str, address: str) -> bool:
+        """See `Codec`."""
+        found = [key for key in _keys(text) if key.path == address]
+        return len(found) == 1 and _is_bare(found[0], text)
 
     def _line(self, address: str, value: str, text: str) -> str:
         return f"{address}: {value}"
@@ -70,6 +88,9 @@ class YamlLines(LineCodec):
         parts = address.split(".")
         if not all(re.fullmatch(r"[A-Za-z0-9_][\w -]*", part) for part in parts):
             raise CodecError(f"address={address!r} is not a path of keys", hint="write it as in: storage.cacheSizeGB")
+        if self.is_bare(text, address):
+            colon = next(key.colon for key in keys if key.path == address)
+            return f"{text[:colon]} {value}{text[colon:]}"
         if any(key.path == address for key in keys):
             raise CodecError(
                 f"address={address!r} has no plain value on one line", hint="lists, mappings and long texts are not set"
@@ -137,4 +158,5 @@ def _keys(text: str) -> Iterator[_Key]:
             closed = indent
         start = line.start + match.start("rest") if rest else 0
         raw = (start + value.start("raw"), start + value.end("raw")) if value is not None else None
-        yield _Key(".".join(name for _, name in above), indent, line, raw, is_empty)
+        colon = line.start + match.end("colon")
+        yield _Key(".".join(name for _, name in above), indent, line, colon, raw, is_empty)

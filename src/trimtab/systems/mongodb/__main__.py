@@ -13,12 +13,12 @@ from typing import Any
 
 from trimtab.errors import TargetError
 from trimtab.systems.mongodb.client import Mongod
-from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, options_of, values_of
+from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, names_of, options_of, values_of
 
 _PASSWORD = "MONGO_PASSWORD"
 _USAGE = (
     "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters"
-    " | --reload FILE [ADDRESS=VALUE ...]"
+    " | --reload FILE [ADDRESS | ADDRESS=VALUE ...]"
 )
 
 
@@ -47,7 +47,7 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
             print(f"{count:.17g} {name}")
     elif option == "--parameters":
         version = str(server.run({"buildInfo": 1}).get("version", ""))
-        for name in [*server.run({"getParameter": "*"}), *options_of(version)]:
+        for name in [*names_of(server.run({"getParameter": "*"})), *options_of(version)]:
             print(f"[{name}]")
     elif option == "--values":
         print(as_conf(_values(server, server.run({"getParameter": "*"}), _profile(server))), end="")
@@ -55,11 +55,13 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
         _reload(server, Path(rest[0]).read_text(encoding="utf-8"), rest[1:])
 
 
-def _reload(server: Mongod, conf: str, back: list[str]) -> None:
+def _reload(server: Mongod, conf: str, words: list[str]) -> None:
+    """`words`: addresses that are read from the file, all of it where none is named, and those that get a value again."""
     parameters, profile = server.run({"getParameter": "*"}), _profile(server)
-    pairs = {address: value for address, _, value in (text.partition("=") for text in back)}
+    pairs = {address: value for address, sign, value in (text.partition("=") for text in words) if sign}
+    only = [word for word in words if "=" not in word]
     now, level = _values(server, parameters, profile), int(profile.get("was", -1))
-    for command in commands_of(conf, now, pairs, str(parameters.get(RUNTIME, "")), level=level):
+    for command in commands_of(conf, now, pairs, str(parameters.get(RUNTIME, "")), level=level, only=only):
         server.run(command)
 
 

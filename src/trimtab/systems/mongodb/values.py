@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from typing import Any
 
 from trimtab.systems.codec.mongod_conf import MongodConf
 
-__all__ = ["ENGINE", "RUNTIME", "as_conf", "commands_of", "counters_of", "options_of", "values_of"]
+__all__ = ["ENGINE", "RUNTIME", "as_conf", "commands_of", "counters_of", "names_of", "options_of", "values_of"]
 
 ENGINE = "storage.wiredTiger.engineConfig.configString#"
 RUNTIME = "wiredTigerEngineRuntimeConfig"
@@ -37,6 +37,13 @@ _OLD_OPTIONS = {"storage.journal.enabled": (6, 1)}
 """Keys of the file -> the first version that refuses to start with them
 (https://www.mongodb.com/docs/manual/reference/configuration-file-settings-command-line-options-mapping/)."""
 
+_RENAMED = {
+    f"wiredTigerConcurrent{kind}Transactions": f"storageEngineConcurrent{kind}Transactions"
+    for kind in ("Read", "Write")
+}
+"""Names of parameters -> those that 7.0 gave them. It still knows and lists the old ones, and warns of each in its log
+("Use of deprecated server parameter name"): one setting, and not two."""
+
 _COUNTED = re.compile(
     r"opcounters\.|metrics\.(document|getLastError|operation|query\.(planCache|sort)|queryExecutor|record|ttl)\.|"
     r"network\.(bytes(In|Out)|numRequests)|wiredTiger\.(block-manager\.(blocks|bytes) (read|written)|"
@@ -56,6 +63,11 @@ def _at_run_time() -> frozenset[str]:
     text = (files("trimtab.catalog") / "kinds" / "mongodb.toml").read_text(encoding="utf-8")
     knobs = tomllib.loads(text)["knob"].values()
     return frozenset(knob["address"] for knob in knobs if knob.get("restart") != "restart")
+
+
+def names_of(parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters that a server has, each by the newest of its names."""
+    return [name for name in parameters if _RENAMED.get(name) not in parameters]
 
 
 def options_of(version: str) -> list[str]:
@@ -86,6 +98,8 @@ def values_of(
             found[path] = _text(parameters[name])
     if "slowms" in profile:
         found[_SLOW] = _text(profile["slowms"])
+    if "sampleRate" in profile:
+        found["operationProfiling.slowOpSampleRate"] = _text(profile["sampleRate"])
     cache_bytes = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
     if cache_bytes is not None:
         found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache_bytes) / _GB:.4g}"
@@ -158,6 +172,7 @@ def commands_of(
     at_run_time: str = "",
     *,
     level: int = -1,
+    only: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The commands that make a running server use what its file says, where it can without a restart.
 
@@ -167,12 +182,15 @@ def commands_of(
         back: address -> value of what is to have that again, whatever the file says: no command of a mongod unsets anything.
         at_run_time: the settings of the engine that were set last.
         level: of the profiler as it is; -1 leaves it too.
+        only: addresses to read from the file; none: all. What else differs from it is somebody else's doing.
 
     Returns:
         One document for each parameter that differs; the settings of the engine go in one, which is a text.
     """
     known = _at_run_time()
-    wanted = {address: located.value for address, located in MongodConf().read(conf).items()}
+    wanted = {
+        address: located.value for address, located in MongodConf().read(conf).items() if address in only or not only
+    }
     wanted = {address: value for address, value in (wanted | dict(back)).items() if address in known}
     commands: list[dict[str, Any]] = []
     for address, value in wanted.items():

@@ -1,0 +1,145 @@
+"""Settled: whether a program uses what its files say, asked before anything is changed.
+
+A restart or a reload of ours would bring in what somebody has written into the files and not yet put into effect, and would lose
+what somebody has set in the running program alone; no way back could restore either.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from trimtab.errors import TargetError
+from trimtab.host import FileCopy, process_started_s
+from trimtab.space import Knob, RestartClass, Value
+from trimtab.systems.base import KnobState
+from trimtab.systems.catalog import Catalog
+from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.cql import is_cql
+from trimtab.systems.file_channel import FileChannel
+from trimtab.systems.file_knobs import inactive
+from trimtab.systems.file_undo import Place
+from trimtab.systems.live_values import LiveValues
+
+__all__ = ["Settled"]
+
+_ROUNDING = 1e-3
+"""A program may tell fewer digits than its file has."""
+
+
+class Settled:
+    """See the module.
+
+    Args:
+        catalog: of the program.
+        reach: the way to it.
+        places: of every knob.
+        parsed: a knob and the text that a file has for it -> the value.
+        live: what can be set in the program while it runs.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        reach: AlwaysThere,
+        places: Mapping[str, Place],
+        parsed: Callable[[Knob, str], Value],
+        live: LiveValues,
+    ) -> None:
+        self._catalog = catalog
+        self._reach = reach
+        self._places = places
+        self._parsed = parsed
+        self._live = live
+
+    def unread(self) -> tuple[str, ...]:
+        """That a program which does not tell its values may not use what its files say."""
+        channels = {place.channel.name: place.channel for place in self._places.values()}
+        tables = {each: self._catalog.channel[name] for name, each in channels.items()}
+        read_at_start = [each.path for each, table in tables.items() if not (table.counts_at_once or table.read)]
+        reach = self._reach
+        if not reach.runs or reach.settings.read is not None or reach.began_after(read_at_start):
+            return ()
+        return (
+            "the configuration files were written after the program began: it may use other values than they say."
+            " Restart it, or give a read command",
+        )
+
+    def differing(self, states: Mapping[str, KnobState], *, can_restart: bool) -> tuple[str, ...]:
+        """The knobs that a restart (a reload, where `can_restart` is false) would change by itself, for people."""
+        asked = {name: place for name, place in self._places.items() if self._is_told(place.channel)}
+        values = {name: state.running for name, state in states.items()}
+        off = inactive({name: values[name] for name in asked}, values, lambda name: states[name].knob)
+        copies: dict[str, FileCopy | None] = {}
+        found = []
+        for name in asked.keys() - off:
+            if not self._would_change(states[name].knob, can_restart=can_restart):
+                continue
+            channel, knob = asked[name].channel, states[name].knob
+            copy = copies.setdefault(channel.name, channel.read())
+            located = asked[name].located(channel.values(copy, [asked[name].address, asked[name].fallback]))
+            value = self._value(knob, located.value) if located is not None else None
+            if located is not None and value is not None and not _is_same(value, values[name]):
+                there = f"{knob.format(value)} by {channel.place(located.line)}"
+                found.append(f"{name}={knob.format(values[name])}, and {there}")
+        return tuple(sorted(found))
+
+    def require(self, states: Mapping[str, KnobState], *, can_restart: bool) -> None:
+        """That neither a restart nor a reload changes anything by itself.
+
+        Raises:
+            TargetError: one would; nothing was changed.
+        """
+        if not (differing := self.differing(states, can_restart=can_restart)):
+            return
+        what = "restart" if can_restart else "reload"
+        more = "; or set allow_restart = false" if can_restart else ""
+        raise TargetError(
+            f"a {what} would change what the program uses, for its files say otherwise: {'; '.join(differing)}",
+            hint=f"{what} the program, or write into its files what it uses, and start again{more}",
+        )
+
+    def _is_told(self, channel: FileChannel) -> bool:
+        """Whether the running program itself tells the values of a channel: what `httpd -t` prints is read from the files."""
+        table, reach = self._catalog.channel[channel.name], self._reach
+        if table.counts_at_once or channel.is_live or not reach.is_up():
+            return False
+        is_asked = "{pid}" in table.read or is_cql(reach.filled(table.read)) or reach.takes_back
+        return reach.settings.read is not None or (bool(table.read) and is_asked)
+
+    def _would_change(self, knob: Knob, *, can_restart: bool) -> bool:
+        """Whether a difference would be the work of somebody, and lost: what a program has made of its own file at its start is
+        none, and what can be set in the program is set again after a restart (see `Files.lost`)."""
+        entry, reach = self._catalog.knob[knob.name], self._reach
+        is_read = knob.restart is RestartClass.RELOAD and knob.name not in self._live.knobs
+        if (is_read and reach.takes_back) or (knob.restart is RestartClass.RELOAD and not is_read):
+            return False
+        if not can_restart:
+            return is_read and reach.settings.reload is not None
+        is_settable = bool(entry.live) or entry.restart == RestartClass.RELOAD.value
+        return is_settable or self._is_newer(self._places[knob.name].channel)
+
+    def _is_newer(self, channel: FileChannel) -> bool:
+        """Whether the file was written since the program began, by its inode: one put in its place may bear an old date."""
+        pid = self._reach.pid
+        age_s = process_started_s(pid) if pid is not None else None
+        try:
+            return age_s is None or channel.path.stat().st_ctime > time.time() - age_s
+        except OSError:
+            return False
+
+    def _value(self, knob: Knob, text: str) -> Value | None:
+        """None where the text is none that the catalogue knows: the program may show it in another way."""
+        try:
+            value = self._parsed(knob, text)
+        except TargetError:
+            return None
+        choices: Collection[str] = self._catalog.knob[knob.name].choices
+        return value if not choices or value in choices else None
+
+
+def _is_same(one: Value, other: Value) -> bool:
+    if isinstance(one, float) or isinstance(other, float):
+        return not isinstance(one, str) and not isinstance(other, str) and math.isclose(one, other, rel_tol=_ROUNDING)
+    return one == other

@@ -1,0 +1,130 @@
+"""What a program uses and what its files say may differ when Trimtab comes: it is told, or kept, and never changed by the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.redis import Redis, started
+from tests.systems.program.conftest import conf, made
+from tests.systems.program.test_reload_back import CONF, KEEPER, READ, used
+from trimtab.errors import TargetError
+from trimtab.space import Config
+from trimtab.systems.program import ProgramTarget
+
+
+@pytest.fixture
+def redis() -> Iterator[Redis]:
+    with started() as server:
+        yield server
+
+
+def opened(redis: Redis, **more: object) -> ProgramTarget:
+    table = redis.table(knobs="all", **more)
+    target = ProgramTarget.from_settings("cache", table, state_dir=redis.folder / "state", directory=redis.folder)
+    target.open()
+    return target
+
+
+def write(redis: Redis) -> None:
+    redis.conf.write_text(redis.conf.read_text().replace("maxmemory 64mb", "maxmemory 100mb"))
+
+
+def move(redis: Redis) -> None:
+    """A file of an old date in its place."""
+    fresh = redis.folder / "fresh"
+    fresh.write_text(redis.conf.read_text().replace("tcp-backlog 500", "tcp-backlog 200"))
+    os.utime(fresh, (1e9, 1e9))
+    fresh.rename(redis.conf)
+
+
+def set_live(redis: Redis) -> None:
+    subprocess.run([*redis.cli.split(), "config", "set", "maxmemory", "32mb"], check=True)
+
+
+@pytest.mark.service
+@pytest.mark.needs("redis")
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        (write, "maxmemory=64MB, and 100MB by "),
+        (set_live, "maxmemory=32MB, and 64MB by "),
+        (move, "tcp_backlog=500, and 200 by "),
+    ],
+)
+def test_what_a_restart_would_change_by_itself_is_told_before_anything_is_changed(
+    redis: Redis, act: object, told: str
+) -> None:
+    assert callable(act)
+    with redis.conf.open("a") as file:
+        file.write("tcp-backlog 500\n")
+    redis.restart()
+    target, pid = opened(redis), redis.pid
+    target.snapshot()
+    act(redis)
+    before = redis.conf.read_bytes()
+    for ask in (target.snapshot, opened(redis).snapshot):
+        with pytest.raises(TargetError, match="a restart would change what the program uses, for its files say"):
+            ask()
+    with pytest.raises(TargetError, match=told) as caught:
+        target.snapshot()
+    assert "redis.conf:" in caught.value.message
+    assert "allow_restart = false" in (caught.value.hint or "")
+    assert told in next(text for name, is_fine, text in target.doctor() if name == "values" and not is_fine)
+    opened(redis, allow_restart=False).snapshot()
+    assert (redis.conf.read_bytes(), redis.pid) == (before, pid)
+    redis.restart()
+    target.snapshot()
+
+
+@pytest.mark.service
+@pytest.mark.needs("redis")
+def test_another_spelling_of_what_is_in_use_is_fine(redis: Redis) -> None:
+    redis.conf.write_text(redis.conf.read_text().replace("maxmemory 64mb", "MAXMEMORY   67108864"))
+    opened(redis).snapshot()
+
+
+@pytest.fixture
+def keeper(folder: Path) -> Iterator[ProgramTarget]:
+    """A program that keeps what its file names no longer, and tells what it uses."""
+    ready = '(folder / "ready").write_text(f"{os.getpid()}\\n")\n    while True:'
+    (folder / "squeeze.conf").write_text(CONF)
+    (folder / "keeper.py").write_text(KEEPER.replace("while True:", ready))
+    (folder / "read.sh").write_text(READ)
+    keep = f"{sys.executable} -IS keeper.py {folder}"
+    more = {"read": "sh read.sh {address}", "health": f"grep -qx {{pid}} {folder}/ready"}
+    target = made(folder, run=f"{keep} run", reload=f"{keep} reload {{back}}", **more)
+    target.open()
+    yield target
+    target.close()
+
+
+def test_what_was_set_in_the_program_alone_is_there_after_a_restart_of_ours(
+    folder: Path, keeper: ProgramTarget
+) -> None:
+    """The file says 512k, and the program uses 128k: in a trial, and after the way back."""
+    (folder / "used.json").write_text(json.dumps({**used(folder), "window": "128k"}))
+    found = keeper.snapshot()
+    assert keeper.apply(Config({"threads": 2})).restarted
+    assert (used(folder)["window"], used(folder)["threads"]) == ("128k", "2")
+    assert keeper.apply(Config({"threads": 3, "window": 256})).restarted
+    assert used(folder)["window"] == "256k", "what a config says counts"
+    assert keeper.restore(found).restarted
+    assert (used(folder)["window"], used(folder)["threads"]) == ("128k", "1")
+    assert conf(folder) == CONF
+
+
+def test_what_somebody_else_has_written_meanwhile_counts_after_a_restart(folder: Path, keeper: ProgramTarget) -> None:
+    (folder / "used.json").write_text(json.dumps({**used(folder), "window": "128k"}))
+    found = keeper.snapshot()
+    (folder / "squeeze.conf").write_text(conf(folder).replace("512k", "1024k"))
+    keeper._reach.restart()
+    assert keeper._files.lost(found) == {}
+    (folder / "squeeze.conf").write_text(CONF)
+    assert keeper._files.lost(found) == {"window": 128}

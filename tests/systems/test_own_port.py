@@ -1,0 +1,135 @@
+"""A port that another program takes while a server is restarted: it answers the health check, and is not the server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers import free_port
+from tests.systems.program.conftest import cache, folder, made
+from trimtab import plugins
+from trimtab.errors import RestoreError
+from trimtab.host import listeners
+from trimtab.space import Config
+from trimtab.systems.evidence import classified
+from trimtab.systems.own_port import OwnPort
+
+__all__ = ["cache", "folder"]
+
+SERVER = """
+import http.server, os, sys, time
+from pathlib import Path
+class Quiet(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+if len(sys.argv) > 2:
+    if os.fork():
+        sys.exit(0)
+    os.setsid()
+    Path(sys.argv[2]).write_text(f"{os.getpid()}\\n")
+try:
+    http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Quiet).serve_forever()
+except OSError:
+    while True:  # as a Tomcat that cannot have its port: it goes on without
+        time.sleep(60)
+"""
+
+
+def serve(folder: Path, port: int) -> subprocess.Popen[bytes]:
+    """Another program on the port."""
+    thief = subprocess.Popen([sys.executable, str(folder / "serve.py"), str(port)])
+    while thief.pid not in listeners(port):
+        assert thief.poll() is None
+    return thief
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[tuple[Any, int]]:
+    port, pid_file = free_port(), folder / "pid"
+    (folder / "serve.py").write_text(SERVER)
+    target = made(
+        folder,
+        start=f"{sys.executable} {folder}/serve.py {port} {pid_file}",
+        stop="/bin/sh -c 'kill {pid}; rm " + str(pid_file) + "'",
+        pid_file=str(pid_file),
+        health=f"http://127.0.0.1:{port}/",
+        restart_timeout_s=4,
+    )
+    subprocess.run([sys.executable, str(folder / "serve.py"), str(port), str(pid_file)], check=True)
+    target._reach._wait_healthy(float("inf"))
+    target.open()
+    yield target, port
+    target.close()
+    os.kill(target._reach.pid, signal.SIGKILL)
+
+
+def test_a_stranger_who_answers_on_its_port_is_not_the_server(
+    server: tuple[Any, int], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, port = server
+    found, thieves, wait = target.snapshot(), list[subprocess.Popen[bytes]](), target._reach._wait_gone
+
+    def taken(deadline: float) -> None:
+        wait(deadline)
+        if not thieves:
+            thieves.append(serve(folder, port))
+
+    monkeypatch.setattr(target._reach, "_wait_gone", taken)
+    try:
+        with pytest.raises(
+            RestoreError, match=rf"port={port} is taken by another program: pid=\d+ \('python"
+        ) as caught:
+            target.apply(Config({"threads": 2}))
+        assert f"pid={thieves[0].pid}" in caught.value.message
+    finally:
+        for thief in thieves:
+            thief.kill()
+            thief.wait()
+    assert target.restore(found).restarted
+    target.health()
+
+
+def test_an_address_where_the_server_never_listened_itself_may_be_anybodys(folder: Path) -> None:
+    """Such as a proxy's in front of it."""
+    with socket.socket() as proxy:
+        proxy.bind(("127.0.0.1", 0))
+        proxy.listen()
+        port = proxy.getsockname()[1]
+        assert listeners(port) == {os.getpid()}
+        other = OwnPort(f"http://127.0.0.1:{port}/")
+        other.learn(1)
+        own = OwnPort(f"http://127.0.0.1:{port}/")
+        own.learn(os.getpid())
+        own.require(os.getpid())
+    assert listeners(port) == frozenset()
+    other.require(1)
+    own.require(os.getpid())
+    OwnPort("test -f running").learn(os.getpid())
+
+
+TAKEN = """29-Nov-2026 10:43:43.373 SEVERE [main] org.apache.catalina.util.LifecycleBase Failed to initialize component
+\torg.apache.catalina.LifecycleException: Protocol handler initialization failed
+\t\tat org.apache.catalina.connector.Connector.initInternal(Connector.java:1285)
+\tCaused by: java.net.BindException: Address already in use
+"""
+BROKEN = """29-Nov-2026 10:43:43.373 SEVERE [main] org.apache.catalina.core.ContainerBase.startInternal A child container failed
+\tExecutionException: org.apache.catalina.LifecycleException: Failed to start component [StandardEngine[Catalina]]
+"""
+
+
+@pytest.mark.parametrize(("log", "faults"), [(TAKEN, ["environment"]), (BROKEN, ["config"])])
+def test_tomcats_words_for_a_port_that_is_taken_blame_no_config(tmp_path: Path, log: str, faults: list[str]) -> None:
+    app: Any = plugins.load("targets", "tomcat").from_settings("app", {"kind": "tomcat"}, state_dir=tmp_path)
+    assert [symptom.fault for symptom in classified(log, app.catalog.log)] == faults
