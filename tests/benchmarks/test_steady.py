@@ -34,6 +34,7 @@ def test_a_share_of_one_value_is_not_known(run: Any) -> None:
     assert all(math.isnan(share) for share in run.spread([100.0]))
 
 
+@pytest.mark.slow  # the figures and the page are looked at in make check
 def test_every_kind_is_work_of_milliseconds_and_may_use_all_cores_afterwards(run: Any) -> None:
     before = os.sched_getaffinity(0)
     for kind in run.KINDS:

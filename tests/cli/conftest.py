@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import FakeStudy, fake
+from tests.needs import IS_FULL
 from trimtab.cli import main
 
 __all__ = ["Ran", "Run", "fake", "found_once", "run", "study", "tuned"]
@@ -51,7 +52,8 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def study(fake: FakeStudy) -> FakeStudy:
-    (fake.path / "study.toml").write_text(fake.text, encoding="utf-8")
+    fake.is_ablated = IS_FULL  # a third of its runs; tests/study has studies with an ablation
+    (fake.path / "study.toml").write_text(fake.written, encoding="utf-8")
     return fake
 
 

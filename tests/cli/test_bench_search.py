@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def tuned(run: Run, study: FakeStudy, tmp_path_factory: pytest.TempPathFactory) -> FakeStudy:
     study.text = study.text.replace("12 trials", "16 trials") + "\n[proof]\nablate = false\nadvice = false\n"
-    (study.path / "study.toml").write_text(study.text, encoding="utf-8")
+    (study.path / "study.toml").write_text(study.written, encoding="utf-8")
     return found_once("bench-search", study, lambda: run("tune", "study.toml", "--quiet"), tmp_path_factory)
 
 

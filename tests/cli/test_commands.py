@@ -57,7 +57,7 @@ def test_tune_tells_what_the_server_has_learnt_of_its_queries(
 ) -> None:
     """Here nothing: no class came together in time, and the report says what was missing."""
     tunes_its_queries(study, monkeypatch, [])
-    (study.path / "study.toml").write_text(study.text, encoding="utf-8")
+    (study.path / "study.toml").write_text(study.written, encoding="utf-8")
     ran = run("tune", "study.toml", "--html", "report.html")
     text = "no classes yet: no statement has taken trimtab.min_duration often enough\n"
     assert f"Classes of queries that the server tunes itself, at the end of the study:\n{text}" in ran.out

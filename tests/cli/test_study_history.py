@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 def _named(study: FakeStudy, place: str) -> None:
     study.text = study.text.replace('name = "fake"\n', f'name = "fake"\nhistory = "{place}"\n', 1)
-    (study.path / "study.toml").write_text(study.text, encoding="utf-8")
+    (study.path / "study.toml").write_text(study.written, encoding="utf-8")
 
 
 def test_apply_takes_the_winner_of_the_history_that_the_file_names(run: Run, study: FakeStudy) -> None:

@@ -91,6 +91,7 @@ def test_a_file_that_must_not_be_used(
         path.write_bytes(good)
 
 
+@pytest.mark.full  # test_engine_shared.py: a block of another version
 def test_builds_of_two_versions_do_not_share_their_memory() -> None:
     """A session that began before the library was replaced, and one after it: each knows its own."""
     with engine("18", preload=False) as (server, session), server.admin() as connection:

@@ -94,8 +94,8 @@ def private_debian(folder: Path) -> Iterator[tuple[Path, Server]]:
 def test_make_install_and_installcheck_on_debian(tmp_path: Path) -> None:
     with made("pgxs") as folder, private_debian(folder) as (pg_config, server):
         source = sources(folder)
-        make(source, pg_config, "COPT=-O1")
-        make(source, pg_config, "install", "COPT=-O1")
+        make(source, pg_config, "COPT=-O0 -g0")
+        make(source, pg_config, "install", "COPT=-O0 -g0")
         server.control("start")
         checked(source, pg_config, server)
         make(source, pg_config, "uninstall")

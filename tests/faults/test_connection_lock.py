@@ -25,7 +25,10 @@ def by_connection(place: Place) -> None:
     place.write(knobs=("work_mem",), reach=f'url = "{place.server.url()}"')
 
 
-@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["same-host", "other-host"])
+# The quick form of the same host: on an embedded server, below.
+@pytest.mark.parametrize(
+    "is_elsewhere", [pytest.param(False, id="same-host", marks=pytest.mark.full), pytest.param(True, id="other-host")]
+)
 def test_T7_the_second_tuner_refuses_at_once_and_names_the_first(own_place: Place, is_elsewhere: bool) -> None:
     place = own_place
     by_connection(place)

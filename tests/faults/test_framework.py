@@ -27,6 +27,7 @@ from trimtab.trial import Journal
 pytestmark = pytest.mark.service
 
 
+@pytest.mark.full  # T12 of test_limits.py: a study on such a server, from start to end
 def test_study_on_an_embedded_server_holds_all_invariants(place: Place) -> None:
     before = take_picture(place.server)
     ran = place.run("tune", "study.toml")
@@ -34,8 +35,8 @@ def test_study_on_an_embedded_server_holds_all_invariants(place: Place) -> None:
     check_invariants(place, before, ran=ran, code=(0, 1))
 
 
-# The quick form of False: T3 of test_tuner_killed.py.
-@pytest.mark.parametrize("is_embedded", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.full  # test_tuner_killed.py: T1 and T8 on an embedded server, T3 on another
+@pytest.mark.parametrize("is_embedded", [True, False])
 def test_killed_tuner_holds_them_after_recover(make_place: MakePlace, is_embedded: bool) -> None:
     place = make_place("18", is_embedded)
     before = take_picture(place.server)

@@ -41,8 +41,9 @@ def test_T10_state_disk_full(place_18: Place) -> None:
         filler.unlink()
         check_invariants(place, before, ran=ran, code=(2, 3), recovers=False)
 
+        place.write(budget="4 trials")
         child = place.start("tune", "study.toml")
-        place.wait_until(child, lambda: len(place.trials()) >= 4 or None, "four trials")
+        place.wait_until(child, lambda: len(place.trials()) >= 4 or None, "four trials", pause_s=0.2)
         stored = place.trials()
         _fill(filler)
         ran = place.end(child)

@@ -158,6 +158,7 @@ def test_D1_mariadb_a_redo_log_that_could_not_be_made_is_taken_away(maria: Maria
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_values.py: on PostgreSQL
 def test_R1_mariadb_a_redo_log_too_large_for_the_disk_is_refused_before_it_is_written(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
@@ -224,6 +225,7 @@ def test_D2_mariadb_nobody_can_log_in(own_maria: MariaPlace) -> None:
     check_invariants(own_maria, before)
 
 
+@pytest.mark.full  # test_server_killed.py: on PostgreSQL; D8 here: a trial that is made again
 def test_D3_mariadb_one_kill_is_forgotten_and_the_trial_made_again(maria: MariaPlace) -> None:
     before = take_picture(maria.server)
     with open_bench(maria) as bench:
@@ -272,6 +274,7 @@ def test_D4_mariadb_crash_loop_is_ended_by_one_rollback(maria: MariaPlace) -> No
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_killed.py: on PostgreSQL
 def test_D5_mariadb_kill_by_the_memory_limit_is_the_configs_demand(maria: MariaPlace) -> None:
     require("memory-cgroup")
     maria.write(target='memory_limit = "300MiB"')
@@ -299,6 +302,7 @@ def test_D5_mariadb_kill_by_the_memory_limit_is_the_configs_demand(maria: MariaP
     check_invariants(maria, before)
 
 
+@pytest.mark.full  # test_server_start.py: on PostgreSQL
 def test_D7_mariadb_zombie_and_a_stale_pid_file(maria: MariaPlace) -> None:
     server = maria.server
     before = take_picture(server)
@@ -353,6 +357,7 @@ def test_D9_mariadb_a_restart_by_somebody_else_makes_the_trial_invalid(own_maria
     check_invariants(own_maria, before)
 
 
+@pytest.mark.full  # test_server_foreign.py: on PostgreSQL
 def test_D10_mariadb_a_node_that_becomes_read_only_is_left_alone(own_maria: MariaPlace) -> None:
     before = take_picture(own_maria.server)
 
@@ -382,7 +387,8 @@ def test_D12_mariadb_open_transaction_does_not_hold_a_restart_up(maria: MariaPla
     check_invariants(maria, before)
 
 
-@pytest.mark.parametrize("consent", [False, pytest.param(True, marks=LONG)])
+@pytest.mark.full  # test_server_start.py: on PostgreSQL
+@pytest.mark.parametrize("consent", [False, True])
 def test_D12_mariadb_immediate_stop_only_with_consent(maria: MariaPlace, consent: bool) -> None:
     maria.write(target=f"immediate_stop = {str(consent).lower()}")
     before = take_picture(maria.server)

@@ -32,6 +32,7 @@ def kill_session(place: Place, number: int) -> None:
     killed(int(str(pid)), number)
 
 
+@pytest.mark.full  # the next one: the same trial, without a whole study
 def test_D3_kill_of_the_server_in_a_study_is_survived(place_18: Place) -> None:
     place_18.write(budget="1 trials")
     before = take_picture(place_18.server)

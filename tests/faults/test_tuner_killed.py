@@ -75,7 +75,7 @@ def test_T3_kill_during_measurement(own_place_18: Place) -> None:
     place = own_place_18
     before = take_picture(place.server)
     child = place.start("tune", "study.toml")
-    place.wait_step(child, "apply", trial=4)
+    place.wait_step(child, "apply", trial=3)
     time.sleep(0.5)
     place.kill(child)
     wait_for_deadman(place)
@@ -181,7 +181,7 @@ def test_T5_signal_twice_still_restores(own_place_18: Place, number: signal.Sign
     place = own_place_18
     before = take_picture(place.server)
     child = place.start("tune", "study.toml")
-    place.wait_step(child, "apply", trial=4)
+    place.wait_step(child, "apply", trial=3)
     time.sleep(0.3)
     child.send_signal(number)
     time.sleep(0.05)
@@ -199,7 +199,7 @@ def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place
     place.write(budget="2 trials", window="3s", search='[search]\nsearcher = "random"\n')
     before = take_picture(place.server)
     child = place.start("tune", "study.toml")
-    changed = place.wait_step(child, "apply", trial=4)
+    changed = place.wait_step(child, "apply", trial=3)
     assert changed["changes"]
     time.sleep(1.0)
     child.send_signal(signal.SIGSTOP)
@@ -211,7 +211,7 @@ def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place
     assert "Trimtab was suspended for" in ran.err, ran.err
     check_invariants(place, before, ran=ran, code=(0, 1))
     # A run from which the hypervisor took much is made again, too, and may be an earlier one.
-    disturbed = [trial for trial in place.trials() if "failed" in trial.cost_s and trial.number >= 4]
+    disturbed = [trial for trial in place.trials() if "failed" in trial.cost_s and trial.number >= 3]
     assert disturbed
     assert all(trial.status in ("ok", "stopped_early") for trial in disturbed)
 

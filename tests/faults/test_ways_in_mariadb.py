@@ -118,9 +118,12 @@ WAYS: tuple[Callable[[MariaPlace], Way], ...] = (
     url_password_by_connection, url_password_with_a_file, password_in_the_environment, home_option_file,
     another_option_file, relative_paths, tls_with_a_relative_certificate,
 )  # fmt: skip
-ONLY_LONG = (url_password_with_a_file, home_option_file, url_password_by_connection, password_in_the_environment)
+ONLY_LONG = (
+    url_password_with_a_file, home_option_file, url_password_by_connection, password_in_the_environment, relative_paths,
+    tls_with_a_relative_certificate,
+)  # fmt: skip
 """What each of these has is in another way too, or in the same way to a PostgreSQL (T3 of test_tuner_killed.py has its password
-in the environment)."""
+in the environment; relative paths, of certificates too, are in test_ways_in.py)."""
 
 
 def prepare(place: MariaPlace, make: Callable[[MariaPlace], Way]) -> Way:

@@ -84,6 +84,7 @@ def test_W7_a_config_equal_to_the_baseline_is_not_accepted(
     assert n_accepted <= 0.05 * n
 
 
+@pytest.mark.full  # test_workload_simulated.py: a cold cache is warmed
 def test_W8_a_cold_cache_after_a_restart_is_no_difference(
     place_18: Place, monkeypatch: pytest.MonkeyPatch, proofs: ModuleType
 ) -> None:

@@ -42,7 +42,14 @@ def asks_until_met(searcher: SearcherBase, n: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("searcher", [AutoSearcher, GaussianProcessSearcher, TreeParzenSearcher])
+@pytest.mark.parametrize(
+    "searcher",
+    [
+        AutoSearcher,  # of which a Gaussian process is a part
+        pytest.param(GaussianProcessSearcher, marks=pytest.mark.full),
+        TreeParzenSearcher,
+    ],
+)
 def test_configs_that_come_nearer_lead_to_one_that_meets_the_constraint(searcher: type[SearcherBase]) -> None:
     """It is met by 2 % of all configs, and faster ones miss it by more: without that a search goes astray."""
 

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.commands import start_trimtab
 from tests.serve.asking import TOKEN
 from tests.serve.test_server import Serving
 from tests.servers import free_port
@@ -94,11 +94,11 @@ def test_three_servers_behind_a_balancer_are_tuned_together(tmp_path: Path) -> N
                 admin.execute("CREATE DATABASE app")
         port = stack.enter_context(balanced(tmp_path, servers))
         members = [
-            subprocess.Popen(
-                [sys.executable, str(EXAMPLE / "member.py"), f"db{i}",
-                 f"host=127.0.0.1 port={server.port} user=postgres dbname=app",
+            start_trimtab(
+                [f"db{i}", f"host=127.0.0.1 port={server.port} user=postgres dbname=app",
                  "--budget", "5 trials", "--window", "0", "--least", "10", "--no-proof"],
-                env={**os.environ, **serving.env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                script=EXAMPLE / "member.py", env={**os.environ, **serving.env}, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
             )
             for i, server in enumerate(servers)
         ]  # fmt: skip

@@ -21,7 +21,7 @@ SHORT = """
 window = "1s"
 window_max = "1s"
 warmup_floor = "0s"
-warmup_cap = "1s"
+warmup_cap = "0s"
 
 [search]
 searcher = "random"

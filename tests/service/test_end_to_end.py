@@ -100,6 +100,7 @@ def test_second_tuner_on_the_same_server_is_refused_and_the_holder_named(place: 
     assert f"pid={first.pid}" in second.err
 
 
+@pytest.mark.full  # test_ablation.py and test_load_studies.py tune that server
 def test_tune_on_debians_postgresql_leaves_it_as_found(place: Place, debian: Debian) -> None:
     place.write(debian.target)
     found, pid_found = debian.auto_conf(), (debian.data_dir / "postgresql.conf").read_bytes()

@@ -20,7 +20,8 @@ BENCH = ("bench", "study.toml", "--runs", "1", "--set", "work_mem=8MB")
 APPLY = "trimtab.systems.postgresql.target:PostgresTarget.apply"
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
+# The quick form of False: T8 of tests/faults/test_tuner_killed.py, with the same state directory.
+@pytest.mark.parametrize("is_removed", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_what_a_killed_study_has_left_is_taken_back(place: Place, is_removed: bool) -> None:
     place.write(TARGET)
     killed = start_trimtab(

@@ -84,8 +84,8 @@ def stage(place: Path) -> Iterator[Stage]:
         yield stage
 
 
-QUICK = ("auto", "grid", "optuna", "smac")
-"""The default, one without a model, and the peers; all search in every run on a simulated server (tests/search)."""
+QUICK = ("auto", "grid")
+"""The default, and one without a model; all search in every run on a simulated server (tests/search), the peers too."""
 
 
 @pytest.mark.parametrize(

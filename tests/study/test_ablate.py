@@ -13,7 +13,7 @@ from trimtab.records import Role, Status, Trial
 from trimtab.report import report_text
 from trimtab.space import Value
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ablated")]
 
 
 def _planted(values: Mapping[str, Value]) -> float:

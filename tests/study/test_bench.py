@@ -18,7 +18,7 @@ from trimtab.trial import Interrupted
 
 def benched(fake: FakeStudy, n_runs: int = 3, **settings: str) -> BenchResult:
     file = fake.path / "study.toml"
-    file.write_text(fake.text, encoding="utf-8")
+    file.write_text(fake.written, encoding="utf-8")
     return bench(
         load_study_file(file), fake.path / "state", settings=settings, n_runs=n_runs, listener=fake.listener,
         say=fake.listener.phase,

@@ -19,7 +19,7 @@ from trimtab.report import report_text
 from trimtab.space import Config, Value
 from trimtab.testing.fake_workload import FakeRatedWorkload
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("equal_costs")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ablated", "equal_costs")]
 
 _SEARCH = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.REPEAT)
 _COST_S = COST_S

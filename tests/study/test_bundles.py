@@ -20,7 +20,7 @@ from trimtab.report import report_text
 from trimtab.search import RestartCost
 from trimtab.space import Config, Knob, KnobKind, RestartClass, Space, Value
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ablated")]
 
 GOOD = Play(name="no_compile", settings={"compile": False}, reason="Compiling takes longer than it saves.", worth=0.1)
 BAD = Play(name="many_workers", settings={"workers": 16}, reason="More workers do more at once.", worth=0.1)

@@ -146,8 +146,8 @@ def tailed(fake: FakeStudy) -> FakeStudy:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", ["24 trials", "400s"])
-@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.parametrize("budget", ["24 trials", pytest.param("400s", marks=pytest.mark.full)])
+@pytest.mark.usefixtures("ablated", "equal_costs")
 class TestAStudy:
     def test_finds_the_fastest_config_that_meets_it(self, tailed: FakeStudy, budget: str) -> None:
         tailed.text = tailed.text.replace("12 trials", budget)

@@ -94,7 +94,7 @@ def test_the_file_of_another_study_is_refused(
 def _proven(fake: FakeStudy, **config: Any) -> tuple[Any, Any]:
     """A record with that winner, and the study file; nothing was measured."""
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
     record: Any = Record({"target": {"db": {"kind": "fake"}}})
     record.verdict = replace(record.verdict, config=Config(config))
     return record, load_study_file(path)

@@ -74,7 +74,7 @@ def _rollback(fake: FakeStudy, said: list[str]) -> None:
 
 def _file(fake: FakeStudy) -> Any:
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
     return load_study_file(path)
 
 

@@ -112,7 +112,7 @@ def test_who_has_lost_a_study_to_another_process_does_not_end_it(
 @pytest.mark.slow
 def test_a_design_is_of_one_host_too(fake: FakeStudy, lie: Callable[[str], None]) -> None:
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
 
     def ranked() -> StudyRecord:
         return run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=8)[0]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.fakes import FakeStudy
+from tests.fakes import FakeStudy, Silent
 from trimtab.host import process_mark
 from trimtab.records import Trial
 from trimtab.study import ask_to_stop, recover, running_now
+from trimtab.study.now import shown_now
+from trimtab.workload import Frame
 
 
 def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
@@ -40,6 +44,7 @@ def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     assert fake.tune()[0].status == "proven"
 
 
+@pytest.mark.usefixtures("ablated")
 def test_a_trial_is_named_while_it_runs(fake: FakeStudy) -> None:
     seen: list[Any] = []
     fake.listener.step = lambda name: seen.extend(running_now(fake.path / "state").values())  # type: ignore[method-assign]
@@ -85,3 +90,18 @@ def test_a_disk_that_refuses_does_not_disturb(fake: FakeStudy, monkeypatch: pyte
     fake.listener.on_trial = lambda trial: left.extend(path.name for path in folder.iterdir())
     assert fake.tune()[0].status in ("proven", "no_improvement")
     assert not left, "half of a file was left"
+
+
+@pytest.mark.parametrize(("apart_s", "n_shown"), [(0.0, 3), (3600.0, 1)])
+def test_seconds_that_come_at_once_are_shown_with_what_comes_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart_s: float, n_shown: int
+) -> None:
+    monkeypatch.setattr("trimtab.study.now._APART_S", apart_s)
+    record: Any = SimpleNamespace(id=1, name="s", created_at=1.0)
+    listener: Any = Silent()
+    with shown_now(tmp_path, record, listener, lambda: False) as (now, _):
+        for second in range(3):
+            now.second(Frame(second, 10, 0, 10.0))
+        assert len(running_now(tmp_path)[1]["seconds"]) == n_shown
+        now.step("restore")
+        assert len(running_now(tmp_path)[1]["seconds"]) == 3

@@ -13,7 +13,7 @@ from trimtab.records import Role, Status, Trial
 from trimtab.report import render_html, report_text, to_json
 from trimtab.study import StudyFile, load_study_file
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ablated")]
 
 
 def _in_passes(fake: FakeStudy, kind: str, budget: str = "30 trials") -> None:

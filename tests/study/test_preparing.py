@@ -88,7 +88,7 @@ def test_the_stop_file_ends_the_preparation_of_the_data(fake: FakeStudy) -> None
 
 def test_the_runs_of_a_design_can_be_stopped_while_their_data_is_prepared(fake: FakeStudy) -> None:
     path = fake.path / "study.toml"
-    path.write_text(fake.text)
+    path.write_text(fake.written)
 
     def rank() -> None:
         run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=8)
@@ -130,7 +130,7 @@ def test_copies_that_a_preparation_tries_out_are_in_the_journal_and_go_with_it(
     monkeypatch.setattr("trimtab.workload.database.drop_clone", drop)
     fake.workload = _TriesOut(fake.target.speed, look=look)
     fake.text = fake.text.replace("12 trials", "4 trials")
-    (fake.path / "study.toml").write_text(fake.text)
+    (fake.path / "study.toml").write_text(fake.written)
     file = load_study_file(fake.path / "study.toml")
     expected = nullcontext() if end is None else pytest.raises((LoadError, Interrupted, KeyboardInterrupt))
     with expected:
@@ -192,7 +192,7 @@ def test_a_bench_that_is_terminated_leaves_the_server_as_it_was(fake: FakeStudy)
         os.kill(os.getpid(), signal.SIGTERM)
 
     found = dict(fake.target.values)
-    (fake.path / "study.toml").write_text(fake.text)
+    (fake.path / "study.toml").write_text(fake.written)
     fake.workload.on_second = end
     file = load_study_file(fake.path / "study.toml")
     with _default(signal.SIGTERM), pytest.raises(KeyboardInterrupt):

@@ -140,6 +140,7 @@ class TestARunOfTheBaseline:
         assert not record.verdict.refused
         assert "your own config failed during the proof (trial " in _text(fake, trials, record)
 
+    @pytest.mark.usefixtures("ablated")
     @pytest.mark.parametrize(
         ("of", "result"), [(Role.PROOF_BASELINE, "better"), (Role.PROOF_CANDIDATE, "no_improvement")]
     )
@@ -157,7 +158,7 @@ class TestARunOfTheBaseline:
         assert bool(verdict.failure) == (result != "better")
         assert len(verdict.pairs) >= 3
 
-    @pytest.mark.usefixtures("equal_costs")
+    @pytest.mark.usefixtures("ablated", "equal_costs")
     def test_refuses_no_config_whose_gain_is_still_open(self, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
         """A wall-clock budget has time for the proof of another one, and for that of the larger one: both would be as void."""
         self._dying(fake, 99, after=3)
@@ -176,7 +177,7 @@ class TestARunOfTheBaseline:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.usefixtures("ablated", "equal_costs")
 def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one setting brought is gone when its proof begins, and nothing else that was measured helps."""
 
@@ -214,7 +215,7 @@ def test_the_time_of_a_failed_proof_is_searched_in(fake: FakeStudy, monkeypatch:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.usefixtures("ablated", "equal_costs")
 def test_what_two_settings_bring_alone_comes_from_the_runs_of_the_proof(fake: FakeStudy) -> None:
     """Each alone is what is left without the other: the proof measures that, and the baseline, in the same blocks."""
     fake.target._speed = _fast

@@ -213,7 +213,7 @@ def _tune_pruned(
     return fake.tune()
 
 
-@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.usefixtures("equal_costs", "rough_ranks")
 def test_tune_ranks_first_and_says_what_it_left_out(fake: FakeStudy) -> None:
     record, trials = _tune_pruned(fake, "2")
     pruned = record.verdict.pruned
@@ -281,7 +281,7 @@ def test_a_killed_pruned_study_keeps_its_plan(fake: FakeStudy) -> None:
 
 def _design(fake: FakeStudy) -> None:
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
     run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=30)
 
 
@@ -336,7 +336,7 @@ def test_ranks_of_a_study_that_cannot_tell_are_not_carried(fake: FakeStudy) -> N
     fake.target._speed = lambda values: 1000.0
     fake.target._knobs = ["cache", "sort_memory", "page_cost"]
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
     run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=10)
     with pytest.raises(UsageError, match=r"the ranks of search.ranks='fake.rank-lhs' cannot be carried: ") as caught:
         _tune_pruned(fake, '"auto"', 'ranks = "fake.rank-lhs"', speed=fake.target._speed)

@@ -24,7 +24,7 @@ def _design(
     fake: FakeStudy, kind: str = "lhs", runs: int | None = 16, **options: Any
 ) -> tuple[StudyRecord, list[Trial]]:
     path = fake.path / "study.toml"
-    path.write_text(fake.text, encoding="utf-8")
+    path.write_text(fake.written, encoding="utf-8")
     return run_design(load_study_file(path), fake.path / "state", fake.listener, kind=kind, runs=runs, **options)
 
 

@@ -119,7 +119,7 @@ class Quiet:
 
 def found(fake: FakeStudy, text: str = "p99 <= 20ms", **settings: str) -> tuple[RateResult, list[str]]:
     file = fake.path / "study.toml"
-    file.write_text(fake.text, encoding="utf-8")
+    file.write_text(fake.written, encoding="utf-8")
     said: list[str] = []
     result = find_rate(
         load_study_file(file),

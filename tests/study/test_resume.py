@@ -40,7 +40,7 @@ def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(
     """Its fingerprint counted where the history is."""
     place = fake.path / "there.db"
     fake.text = fake.text.replace('budget = "12 trials"', f'budget = "3 trials"\nhistory = "{place}"')
-    (fake.path / "study.toml").write_text(fake.text)
+    (fake.path / "study.toml").write_text(fake.written)
     now, earlier = fingerprints_of(load_study_file(fake.path / "study.toml"), fake.workload)
     assert now != earlier
     with monkeypatch.context() as before:
@@ -54,8 +54,11 @@ def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(
     "slip",
     [
         'searcher = "magic"', 'ranks = "other"\nprune = "auto"', 'warm_start = ["other"]',
-        'passes = "restart-first"\nsearcher = "magic"', 'passes = "restart-first"\nsearcher = "gp"\ninitail = 5',
-        'prune = 2\nsearcher = "gp"\ninitail = 5', 'prune = "auto"\nsearcher = "magic"',
+        'passes = "restart-first"\nsearcher = "gp"\ninitail = 5',
+        # Two of the above again, in another way to search.
+        pytest.param('passes = "restart-first"\nsearcher = "magic"', marks=pytest.mark.full),
+        pytest.param('prune = 2\nsearcher = "gp"\ninitail = 5', marks=pytest.mark.full),
+        pytest.param('prune = "auto"\nsearcher = "magic"', marks=pytest.mark.full),
     ],
 )  # fmt: skip
 def test_a_slip_in_the_search_leaves_no_study_behind(fake: FakeStudy, slip: str) -> None:
@@ -102,7 +105,7 @@ def test_a_study_that_is_resumed_runs_again_in_every_word(fake: FakeStudy) -> No
     assert (seen[0].plays, seen[0].warm_start) == (settled.plays, settled.warm_start)
 
 
-@pytest.mark.parametrize("budget", ["60 trials", "5 trials"])
+@pytest.mark.parametrize("budget", ["30 trials", "5 trials"])
 def test_another_budget_loses_no_trial(fake: FakeStudy, budget: str) -> None:
     """Plays have a share of the budget, and the first configs of a search are fewer where it expects few trials."""
 

@@ -176,7 +176,7 @@ def test_a_single_target_has_no_folder_of_its_own(fake: FakeStudy, monkeypatch: 
     endpoint = Endpoint(protocol="postgresql", host="h", port=1, user="u", database="shop")
     monkeypatch.setattr(fake.target, "endpoint", lambda: endpoint)
     monkeypatch.setattr("trimtab.study.profile.read_profile", lambda endpoint, **more: seen(endpoint.database))
-    (fake.path / "study.toml").write_text(fake.text)
+    (fake.path / "study.toml").write_text(fake.written)
     folder = fake.path / "out"
     ran = click.testing.CliRunner().invoke(
         profile_command,

@@ -54,7 +54,9 @@ class ThreeFakes(FakeStudy):
     """The study over three fake targets that live as long as it does."""
 
     def __init__(self, base: FakeStudy) -> None:
-        super().__init__(path=base.path, target=base.target, listener=base.listener, text=TEXT)
+        super().__init__(
+            path=base.path, target=base.target, listener=base.listener, text=TEXT, is_ablated=base.is_ablated
+        )
         self.targets = {name: FakeTarget(name) for name in ("web", "app")} | {"db": self.target}
         self.workload = base.workload
 
@@ -70,7 +72,7 @@ class ThreeFakes(FakeStudy):
 
     def file(self) -> Any:
         path = self.path / "study.toml"
-        path.write_text(self.text, encoding="utf-8")
+        path.write_text(self.written, encoding="utf-8")
         return load_study_file(path)
 
 

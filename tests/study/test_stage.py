@@ -38,7 +38,7 @@ def _conditioned(monkeypatch: pytest.MonkeyPatch, **conditions: str) -> None:
 def _named(fake: FakeStudy, *names: str) -> Path:
     fake.target._knobs = names
     path = fake.path / "study.toml"
-    path.write_text(fake.text)
+    path.write_text(fake.written)
     return path
 
 
@@ -101,7 +101,7 @@ def test_a_knob_without_effect_stays_as_it_is_on_the_server(fake: FakeStudy, mon
     _conditioned(monkeypatch, workers="method == 'ring'")
     fake.target.disk.running["workers"] = 5
     path = fake.path / "study.toml"
-    path.write_text(fake.text)
+    path.write_text(fake.written)
     with open_stage(load_study_file(path), fake.path / "state") as stage:
         assert stage.baseline["workers"] == 5
         assert stage.space.canonical(stage.baseline) == stage.baseline

@@ -36,6 +36,7 @@ def _roles(trials: list[Trial]) -> Counter[Role]:
     return Counter(trial.role for trial in trials)
 
 
+@pytest.mark.usefixtures("ablated")
 def test_a_real_gain_is_found_proven_and_the_target_left_as_found(fake: FakeStudy) -> None:
     found = dict(fake.target.values)
     record, trials = fake.tune()
@@ -74,6 +75,7 @@ def _speed(fake: FakeStudy, changes: dict[str, object]) -> float:
     return twin.speed()
 
 
+@pytest.mark.usefixtures("ablated")
 def test_needless_knobs_are_dropped(fake: FakeStudy) -> None:
     fake.target._speed = lambda values: 2000.0 if not values["compile"] else 1000.0
     fake.workload.noise_sd = 0.002
@@ -378,6 +380,7 @@ def test_without_a_proof_nothing_is_applied(fake: FakeStudy) -> None:
         apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
 
 
+@pytest.mark.usefixtures("ablated")
 def test_noisy_gain_is_measured_on_until_it_can_be_quoted(fake: FakeStudy) -> None:
     fake.workload.noise_sd = 0.04
     fake.target._speed = lambda values: 3000.0 if not values["compile"] else 1000.0

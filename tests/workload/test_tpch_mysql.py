@@ -71,6 +71,7 @@ def counts(log: QueryLog, outcome: Outcome) -> dict[str, int]:
     return {name: n for i, name in enumerate(log.labels) if (n := int(np.sum(kept == i)))}
 
 
+@pytest.mark.full  # the next but one: all answers from these rows
 def test_every_row_arrives_as_it_was_made(session: Session, tables: dict[str, list[list[str]]]) -> None:
     for table in TABLES:
         found = session.execute(f"SELECT * FROM {table.name}")

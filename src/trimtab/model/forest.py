@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.model.tree import grown
+
 __all__ = ["Forest"]
 
 Array = NDArray[np.float64]
@@ -55,31 +57,23 @@ class Forest:
         has_random_splits: bool = True,
         draws_by_weight: bool = False,
     ) -> None:
-        # Imported late: the report reads values made from forests and must not wait for the library.
-        import sklearn
-        from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
-
-        kind = ExtraTreeRegressor if has_random_splits else DecisionTreeRegressor
-        single, target = np.ascontiguousarray(x, dtype=np.float32), np.ascontiguousarray(y)
+        single, target = np.ascontiguousarray(x, dtype=np.float32), np.ascontiguousarray(y, dtype=np.float64)
         self.trees: list[Any] = []
         self._drawn: list[NDArray[np.bool_]] = []
         importance = np.zeros(x.shape[1])
-        # The library's own forest spends most of its time on checks and scheduling when there are few points.
         state = np.random.RandomState()  # one for all: to make one takes nearly as long as to grow a small tree
-        with sklearn.config_context(skip_parameter_validation=True, assume_finite=True):
-            for _ in range(n_trees):
-                counts = _bootstrap(weights, rng, draws_by_weight)
-                rows = np.flatnonzero(counts)
-                own = counts if draws_by_weight else weights / weights.mean() * counts
-                state.seed(int(rng.integers(2**31)))
-                tree = kind(
-                    max_features=feature_share, min_samples_split=least_split, min_samples_leaf=least_leaf,
-                    random_state=state,
-                )  # fmt: skip
-                tree.fit(single[rows], target[rows], sample_weight=own[rows].astype(np.float64), check_input=False)
-                self.trees.append(tree.tree_)
-                self._drawn.append(counts > 0)
-                importance += tree.tree_.compute_feature_importances()
+        for _ in range(n_trees):
+            counts = _bootstrap(weights, rng, draws_by_weight)
+            rows = np.flatnonzero(counts)
+            own = counts if draws_by_weight else weights / weights.mean() * counts
+            state.seed(int(rng.integers(2**31)))
+            tree = grown(
+                single[rows], target[rows], own[rows].astype(np.float64), state, feature_share=feature_share,
+                least_split=least_split, least_leaf=least_leaf, has_random_splits=has_random_splits,
+            )  # fmt: skip
+            self.trees.append(tree)
+            self._drawn.append(counts > 0)
+            importance += tree.compute_feature_importances()
         self._values = [tree.value[:, 0, 0].copy() for tree in self.trees]
         self._spreads = [np.maximum(tree.impurity, 0.0) for tree in self.trees]
         self.importance: Array = importance / n_trees

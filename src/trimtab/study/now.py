@@ -6,6 +6,7 @@ The file is written whole and put in place, so readers see one moment. A disk th
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections import deque
@@ -27,6 +28,9 @@ __all__ = ["RunListener", "shown_now"]
 
 _SECONDS = 120
 """Seconds of load that are shown."""
+
+_APART_S = 0.2
+"""A second of load that comes sooner after the one that was written last, as after a pause, is written with what comes next."""
 
 
 class RunListener(StudyListener, TrialListener, Protocol):
@@ -60,6 +64,7 @@ class _Now:
         self._seconds: deque[str] = deque(maxlen=_SECONDS)  # as JSON: each is written 120 times and more
         self._phase = self._step = ""
         self._left_s: float | None = None
+        self._second_at = -math.inf
 
     def open(self) -> None:
         """A wish that an earlier run did not see is none of this one's."""
@@ -104,7 +109,9 @@ class _Now:
         p50, p95, p99 = (us / 1e3 for us in (frame.response_p50_us, frame.response_p95_us, frame.response_p99_us))
         shown = (round(self._clock(), 1), frame.credited, p50, p95, p99, frame.n_error, frame.steal_s)
         self._seconds.append(_json(shown))
-        self._write()
+        if (now := time.monotonic()) - self._second_at >= _APART_S:
+            self._second_at = now
+            self._write()
         self._listener.second(frame)
 
     def trial_started(self, number: int, role: Role, changed: dict[str, str]) -> None:

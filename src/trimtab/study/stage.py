@@ -296,7 +296,8 @@ def _space(
     ]
     also_legal = {name: (states[name].knob.default, *_written(file, knob)) for name, knob in ranged.items()}
     space = Space(knobs, constraints, also_legal=also_legal, fixed=_fixed(states, names, unfelt))
-    space.require_feasible()
+    if not space.is_feasible(space.default()):  # else one is there, and need not be looked for
+        space.require_feasible()
     return space, Config(running)
 
 
