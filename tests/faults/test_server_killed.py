@@ -155,7 +155,7 @@ def test_D5_kill_by_the_memory_limit_is_the_configs_demand(limited: Place) -> No
     assert trial.status.is_config_fault, "the region is penalised"
     assert "of the server's processes at its memory limit (cgroup)" in trial.reason
     assert "was terminated by signal 9" in trial.reason, "the server's own lines stand in the reason"
-    assert bench.n_loads == 1
+    assert bench.n_loads == 1, bench.said
     check_invariants(limited, before, recovers=False)
 
 

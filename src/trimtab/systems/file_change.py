@@ -291,17 +291,32 @@ class _Change:
         self._files._lifecycle.health()
         states = self._files._words.states()
         self._effective = {name: states[name].running for name in self._config}
-        for name, value in self._config.items():
-            used = self._effective[name]
-            if used != value and used == self._base.values[name] and name not in self._off:
-                path = str(self._files._places[name].channel.path)
-                raise ApplyError(
-                    f"the program still uses {name}={used!r}, not {value!r}: it may not read file={path!r}, or another"
-                    f" place, read later, sets {name}",
-                    hint=None
-                    if self._must_restart
-                    else 'does a reload change it? if not, write restart = "restart" in the catalogue',
-                )
+        self._require_used()
+
+    def _require_used(self) -> None:
+        """That the program has taken over what was written.
+
+        One value may be rounded to the one that was found. Where none of several counts, the program does not read the file, and
+        no config is to blame.
+
+        Raises:
+            ApplyError: it has not.
+        """
+        found = self._base.values
+        wanted = {n: value for n, value in self._config.items() if n not in self._off and value != found[n]}
+        unused = [name for name in wanted if self._effective[name] == found[name]]
+        if not unused:
+            return
+        name, *more = unused
+        path = str(self._files._places[name].channel.path)
+        raise ApplyError(
+            f"the program still uses {name}={self._effective[name]!r}, not {wanted[name]!r}: it may not read file={path!r}, or"
+            f" another place, read later, sets {name}",
+            hint=None
+            if self._must_restart
+            else 'does a reload change it? if not, write restart = "restart" in the catalogue',
+            fault="environment" if more and len(unused) == len(wanted) else "",
+        )
 
     def require_ours(self) -> None:
         for channel, digest in self._written.items():
