@@ -78,6 +78,7 @@ _LEAST_HEDGED = 3.0
 """Degrees of freedom from which on a pool is worth its share of the error."""
 
 _MISFIT = 0.1
+"""Chance at which observations that scatter so much more than the pool are taken for noisier ones."""
 
 _HEDGE = 0.2
 """That share. The pool decides while there are three to six pairs. More of them know their own noise, and that they have less of
