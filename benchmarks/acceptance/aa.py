@@ -99,7 +99,9 @@ def accepted(
     drift = track.summary()
     df = min(drift.noise_df, LEANED)
     pool = NoisePool(df * 2 * drift.noise_sd**2, df)
-    rule = AcceptanceRule(metric="throughput", is_maximised=True, delta=delta, noise_sd=drift.noise_sd, pool=pool)
+    rule = AcceptanceRule(
+        metric="throughput", is_maximised=True, delta=delta, noise_sd=drift.noise_sd, pool=pool, earlier=track.logs
+    )
     test = Acceptance(rule)
     for pair in range(MAX_PAIRS):
         first, second = noise[n_before + 2 * pair : n_before + 2 * pair + 2]

@@ -52,6 +52,7 @@ class Server:
         n_knobs, n_plays: how many there are; the first knobs have a play each.
         run_s: seconds of a short run.
         stated: standard error that a run states for itself, in the mean; what happens in each run alike may make it too large.
+        odd: share of runs that are slower by a quarter to 0.6 besides, whatever the config: somebody else had the machine.
     """
 
     strong: tuple[float, ...]
@@ -64,6 +65,7 @@ class Server:
     n_plays: int = 10
     run_s: float = 12.0
     stated: float = 0.01
+    odd: float = 0.0
 
 
 SERVERS: Mapping[str, Server] = {
@@ -83,6 +85,9 @@ SERVERS: Mapping[str, Server] = {
     "all equal, noisy": Server((), 0.0, 0.0, 0.06, 0.06),
     "all equal, uneven runs": Server((), 0.0, 0.0, 0.06, 0.06, stated=0.2),
     "all equal, honest runs": Server((), 0.0, 0.0, 0.06, 0.06, stated=0.055),
+    "fair gain, odd runs": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.04, 0.04, odd=0.08),
+    "large gain, odd runs": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.04, odd=0.08),
+    "all equal, odd runs": Server((), 0.0, 0.0, 0.04, 0.04, odd=0.08),
 }
 
 
@@ -105,7 +110,7 @@ class _Machine:
         where = rng.permutation(server.n_plays)[: len(server.strong)]
         self.weight[where] = server.strong
         self._rng, self._level = rng, rng.normal(0.0, server.drift)
-        self._stated_rng = np.random.default_rng([seed, 23])
+        self._stated_rng, self._odd_rng = (np.random.default_rng([seed, stream]) for stream in (23, 25))
         pairs = np.random.default_rng([seed, 22]).normal(0.0, server.crossed, (server.n_plays, server.n_plays))
         self._pairs = np.triu(pairs, 1)
 
@@ -123,7 +128,8 @@ class _Machine:
         kept = math.exp(-cost_s / MEMORY_S)
         self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
         noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(run_s / cost_s)
-        value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise)
+        held_up = self._odd_rng.uniform(0.25, 0.6) if self._odd_rng.random() < self._server.odd else 0.0
+        value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise - held_up)
         # of two degrees of freedom, as in a short window
         se = self._server.stated * math.sqrt(self._stated_rng.chisquare(2) / 2)
         interval = Interval(value, (1 - 2 * se) * value, (1 + 2 * se) * value, se=se * value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -199,6 +200,71 @@ def test_an_unstable_baseline_refuses_everything() -> None:
     test = proof(sample(400), rule=rule)
     assert unmet(test) == ["baseline"]
     assert text_of(test, "baseline") == "the baseline varies by 30 % from run to run (at most 20 % for any claim)"
+
+
+ODD = ((1.05, 1.79), (0.72, 1.78), (1.01, 1.95))
+"""Pairs of a study on MariaDB: one run of the baseline of which the hypervisor took much, and a candidate beyond all of them."""
+
+BEFORE = tuple(np.log([100.0, 101.0, 99.0, 93.0, 103.0, 106.0]))
+"""That study's baseline before the proof."""
+
+
+def proof_after(earlier: Sequence[float], pairs: Sequence[tuple[float, float]], noise: float = 0.06) -> Acceptance:
+    """Pairs of a study whose baseline has shown `earlier` (logarithms) before."""
+    rule = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=noise, earlier=tuple(earlier))
+    test = Acceptance(rule)
+    for before, after in pairs:
+        test.add(sample(100 * before), sample(100 * after))
+    return test
+
+
+def test_one_odd_run_of_the_baseline_hides_no_gain() -> None:
+    test = proof_after(BEFORE, ODD)
+    assert unmet(test) == ["gain"]
+    assert test.is_one_pair_short
+    assert text_of(test, "baseline") == (
+        "the baseline varies by 25 % from run to run, and without odd runs by 5 % (at most 20 % for any claim)"
+    )
+    assert proof_after(BEFORE, (*ODD, (1.03, 1.9))).is_accepted
+    assert "baseline" in unmet(proof_after((), ODD)), "three runs do not tell"
+
+
+@pytest.mark.parametrize("earlier", [BEFORE, tuple(np.log([100.0, 70.0, 110.0, 65.0, 100.0, 72.0]))])
+def test_a_baseline_that_goes_on_varying_refuses_everything(earlier: Sequence[float]) -> None:
+    test = proof_after(
+        earlier, ((1.05, 1.79), (0.72, 1.78), (1.01, 1.95), (0.7, 1.8), (1.04, 1.8), (0.71, 1.9), (1.0, 1.7))
+    )
+    assert unmet(test) == ["baseline"]
+    assert "without odd runs" not in text_of(test, "baseline")
+
+
+def test_an_odd_run_before_the_proof_hides_no_gain() -> None:
+    """The noise known before is 25 %, all of it by one run of seven."""
+    test = proof_after((*BEFORE, math.log(50.0)), [(b / 100, 2.0 * b / 100) for b in (101, 99, 103, 98)], noise=0.25)
+    assert test.is_accepted
+
+
+ONE_ODD = ((1.0, 2.0), (1.04, 2.1), (0.97, 1.95), (1.02, 1.2), (0.99, 2.02), (1.01, 2.05))
+
+
+def test_one_odd_run_of_the_candidate_is_held_against_it_only_where_the_baseline_has_none() -> None:
+    assert "stability" in unmet(proof_after(BEFORE, ONE_ODD))
+    test = proof_after((*BEFORE[:3], math.log(55.0), *BEFORE[3:]), ONE_ODD)
+    assert "stability" not in unmet(test)
+    assert text_of(test, "stability").endswith(
+        "; before the proof runs of your settings had such a range, too (89.4 %)"
+    )
+
+
+def test_a_candidate_that_goes_on_varying_is_unstable_all_the_same() -> None:
+    earlier = (*BEFORE, math.log(70.0), *BEFORE)
+    shaky = [(1.0 + 0.01 * (i % 3), 2.4 if i % 2 else 1.2) for i in range(6)]
+    assert "stability" in unmet(proof_after(earlier, shaky))
+
+
+def test_a_drift_before_the_proof_excuses_no_candidate() -> None:
+    """From 200 to 100 in twelve runs: twice as much between the first and the last of them, and hardly any between neighbours."""
+    assert "stability" in unmet(proof_after(np.log(np.geomspace(200.0, 100.0, 12)), ONE_ODD))
 
 
 def test_a_slow_drift_is_no_instability() -> None:

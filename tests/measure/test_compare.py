@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.measure import Interval, compare_pairs, noise_floor
+from trimtab.measure import Interval, compare_pairs, exp_interval, noise_floor
 
 POSITIVE = st.floats(1e-3, 1e6)
 
@@ -114,3 +114,15 @@ def test_noise_floor_of_failed_runs() -> None:
 def test_bad_level() -> None:
     with pytest.raises(UsageError, match="level=2 is not between 0 and 1"):
         noise_floor([1.0, 2.0], level=2)
+
+
+@pytest.mark.parametrize(
+    ("low", "middle", "high"),
+    [(0.1, 0.2, 0.4), (-math.inf, 0.0, math.inf), (-9e3, 800.0, 4e3), (720.0, 730.0, math.inf)],
+)
+def test_a_ratio_that_no_number_can_hold_is_as_large_as_one_can(low: float, middle: float, high: float) -> None:
+    ratio = exp_interval(Interval(middle, low, high, 0.9, 0.3, 7))
+    assert ratio.low == pytest.approx(math.exp(min(low, 700.0)))
+    assert ratio.estimate == pytest.approx(math.exp(min(middle, 700.0)))
+    assert ratio.high == (math.inf if high == math.inf else pytest.approx(math.exp(min(high, 700.0))))
+    assert (ratio.level, ratio.se, ratio.n) == (0.9, 0.3, 7)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from trimtab.measure import relative_range, spread_evidence, spread_p_value, spread_ratio
+from trimtab.measure import beside_neighbours, relative_range, spread_evidence, spread_p_value, spread_ratio, usual_sd
 
 
 def ever(rng: np.random.Generator, times: float, n_most: int) -> bool:
@@ -54,3 +54,33 @@ def test_edges() -> None:
     assert spread_ratio(some, np.array([0.0, 3.0])) == pytest.approx(3.0)
     assert relative_range(np.log([1.0, 1.3, 1.1])) == pytest.approx(0.3)
     assert relative_range(np.zeros(1)) == 0.0
+
+
+def test_beside_its_neighbours_a_series_has_no_drift_and_keeps_its_odd_values() -> None:
+    drifting = np.linspace(0.0, 3.0, 13)
+    assert np.abs(beside_neighbours(drifting)).max() <= 0.25, (
+        "less at the ends, where there are neighbours on one side only"
+    )
+    odd = drifting.copy()
+    odd[5] -= 0.9
+    assert beside_neighbours(odd)[5] == pytest.approx(-0.65, abs=0.26)
+    assert beside_neighbours(np.array([])).size == 0
+    assert beside_neighbours(np.array([4.0])).tolist() == [0.0]
+
+
+def test_the_usual_scatter_is_the_ordinary_one_where_no_run_is_odd() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.normal(0.0, 0.05, (400, 12)) + np.linspace(0.0, 0.2, 12)
+    found = np.array([usual_sd(row, 1.0) for row in rows])
+    assert float(np.median(found)) == pytest.approx(0.05, rel=0.15)
+    rows[:, 7] -= 0.5
+    odd = np.array([usual_sd(row, 1.0) for row in rows])
+    assert float(np.median(odd)) == pytest.approx(0.05, rel=0.4)
+
+
+def test_few_runs_do_not_tell_what_is_odd() -> None:
+    logs = [0.0, 0.01, -0.5, 0.0, 0.02]
+    assert usual_sd(logs, 0.25) == 0.25
+    assert usual_sd([*logs, 0.01], 0.25) < 0.03
+    assert usual_sd([*logs, 0.01], 0.001) == 0.001, "never more than the ordinary one"
+    assert usual_sd([], 0.0) == 0.0

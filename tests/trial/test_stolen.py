@@ -3,6 +3,7 @@ believed; what is taken all the same makes the result less certain."""
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from dataclasses import replace
@@ -80,6 +81,32 @@ def test_where_much_is_always_stolen_another_run_would_be_no_better() -> None:
     assert [stolen.spoils(Status.OK, result(share)) for share in (0.2, 0.2, 0.2, 0.25, 0.45)] == [
         True, False, False, False, True,
     ]  # fmt: skip
+
+
+def test_what_differs_as_much_from_run_to_run_anyway_is_not_made_again() -> None:
+    found = [100.0, 85.0, 112.0, 93.0]
+    noisy, quiet = (StolenTime(lambda text: None, n_cores=2) for _ in range(2))
+    for stolen, values in ((noisy, found), (quiet, [100.0, 101.0, 99.0, 100.0])):
+        for value in values:
+            assert not stolen.spoils(Status.OK, result(0.03))
+            stolen.note_found(replace(SHARP, throughput=Interval(value, value, value)))
+    stolen_lightly = replace(SHARP, steal_share=2 * 0.09)
+    assert quiet.spoils(Status.OK, result(0.09))
+    assert not noisy.spoils(Status.OK, result(0.09)), "6 % beyond the usual, where runs differ by 15 %"
+    assert noisy.spoils(Status.OK, result(0.4))
+    noisy.begin()
+    assert not noisy.spoils(Status.OK, result(0.09))
+    widened = noisy.widened(stolen_lightly)
+    assert widened is not None
+    assert widened.throughput.se > SHARP.throughput.se, "all the same it is less certain"
+
+
+def test_a_run_as_found_without_a_rate_tells_nothing_of_the_noise() -> None:
+    stolen = StolenTime(lambda text: None, n_cores=2)
+    for rate in (0.0, 100.0, math.inf, math.nan, 99.0):
+        stolen.note_found(replace(SHARP, throughput=Interval(rate, rate, rate)))
+    stolen.note_found(None)
+    assert stolen.spoils(Status.OK, result(0.09))
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,13 @@ from trimtab.measure import (
     NoisePool,
     PairedSequence,
     anytime_interval,
+    beside_neighbours,
     observations_needed,
     relative_range,
     spread_evidence,
     spread_p_value,
     spread_ratio,
+    usual_sd,
 )
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, MetricConstraint, Objective, Trial
@@ -73,9 +75,10 @@ class AcceptanceRule:
         metric, is_maximised: the objective.
         delta: share by which the gain's lower bound must exceed 1: the smallest gain worth claiming.
         tolerance: share by which another metric may be shown to be worse.
-        noise_sd: scatter of the baseline from run to run, relative; the gain's estimate must exceed 1 by more.
+        noise_sd: scatter of the baseline from run to run, relative.
         pool: what runs before the proof showed of the noise of one pair; it counts where it helps.
-        max_noise: scatter of the baseline above which nothing can be claimed.
+        earlier: logarithms of the baseline's runs before the proof, in their order.
+        max_noise: scatter of the baseline, odd runs left out, above which nothing can be claimed.
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
         level: confidence of the gain's interval, over all looks together.
@@ -89,6 +92,7 @@ class AcceptanceRule:
     tolerance: float = 0.05
     noise_sd: float = 0.0
     pool: NoisePool = field(default_factory=NoisePool)
+    earlier: tuple[float, ...] = ()
     max_noise: float = 0.2
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
@@ -97,9 +101,14 @@ class AcceptanceRule:
     needs_gain: bool = False
 
     @property
+    def usual_noise(self) -> float:
+        """As `noise_sd`, without odd runs where there are enough to tell."""
+        return usual_sd(self.earlier, self.noise_sd)
+
+    @property
     def least(self) -> float:
-        """Share by which the gain's estimate must exceed 1: a gain smaller than the noise is not claimed."""
-        return max(self.delta, self.noise_sd)
+        """Share by which the gain's estimate must exceed 1: a gain smaller than the noise without odd runs is not claimed."""
+        return max(self.delta, self.usual_noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +177,7 @@ class Acceptance:
         self._rule = rule
         self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True)
         self._pairs: list[tuple[Sample, Sample]] = []
+        self._earlier = beside_neighbours(np.asarray(rule.earlier, dtype=np.float64))
         self._bounded = [Bounded(constraint, rule.level) for constraint in rule.constraints]
 
     def add(self, baseline: Sample, candidate: Sample) -> None:
@@ -218,7 +228,7 @@ class Acceptance:
     @property
     def may_steady(self) -> bool:
         """Whether the baseline seems to vary too much, and more pairs may show that one of its runs was odd."""
-        is_known = self._rule.noise_sd > self._rule.max_noise or len(self) >= _ODD_PAIRS
+        is_known = self._rule.usual_noise > self._rule.max_noise or len(self) >= _ODD_PAIRS
         return not self._baseline_condition().is_met and not is_known
 
     @property
@@ -291,9 +301,10 @@ class Acceptance:
 
     def _baseline_condition(self) -> Condition:
         """A baseline that varies that much cannot be compared with: its own luck would be claimed as a gain."""
-        sd, most = self.baseline_noise, self._rule.max_noise
-        text = f"the baseline varies by {format_percent(sd)} from run to run (at most {format_percent(most)} for any claim)"
-        return Condition("baseline", sd <= most, text)
+        sd, usual, most = self.baseline_noise, self._usual_noise, self._rule.max_noise
+        text = f"the baseline varies by {format_percent(sd)} from run to run"
+        text += f", and without odd runs by {format_percent(usual)}" if usual <= most < sd else ""
+        return Condition("baseline", usual <= most, f"{text} (at most {format_percent(most)} for any claim)")
 
     def _constraints(self) -> Iterator[Condition]:
         """Of the objective, one condition for all of them: on average, since one run may miss what the next one meets."""
@@ -309,6 +320,11 @@ class Acceptance:
         logs = self._logs(0)
         here = math.sqrt(float((np.diff(logs) ** 2).mean()) / 2) if len(logs) >= 3 else 0.0
         return max(here, self._rule.noise_sd)
+
+    @property
+    def _usual_noise(self) -> float:
+        """As `baseline_noise`, without odd runs, by those before the proof and in its pairs."""
+        return usual_sd((*self._rule.earlier, *self._logs(0)), self.baseline_noise)
 
     def _logs(self, arm: int) -> NDArray[np.float64]:
         return np.asarray(np.log([pair[arm].value for pair in self._pairs]), dtype=np.float64)
@@ -367,23 +383,38 @@ class Acceptance:
     def _stability(self) -> Condition:
         """The candidate's scatter from run to run, and from second to second, beside the baseline's."""
         baseline, candidate = self._logs(0), self._logs(1)
-        sd = float(candidate.std(ddof=1)) if len(candidate) > 1 else 0.0
-        is_wild = sd > _STEADY_SD and spread_evidence(baseline, candidate) >= 1 / _ALPHA
-        ranges = relative_range(baseline), relative_range(candidate)
-        is_wide = ranges[1] > _UNSTABLE_RANGE and ranges[1] > 1.5 * ranges[0]
-        # At 10 % noise every sixth proof has such ranges by chance (docs/measurements/statistics.md). The test is of one look,
-        # and taken after each pair: the range, which must be wide as well, keeps its errors rare.
-        is_wide = is_wide and spread_p_value(baseline, candidate, self._rule.noise_sd) < _ALPHA
-        times = spread_ratio(baseline, candidate)
+        ranges, times = (relative_range(baseline), relative_range(candidate)), spread_ratio(baseline, candidate)
         text = f"runs range over {_percent(ranges[0])} before, {_percent(ranges[1])} after"
         if math.isfinite(times):
             text += f" (scatter {format_figure(times, 2)} times)"
+        is_unsteady = self._scatters_more(baseline)
+        if is_unsteady and len(self._earlier) and not self._scatters_more(every := self._all_before(baseline)):
+            text += (
+                f"; before the proof runs of your settings had such a range, too ({_percent(relative_range(every))})"
+            )
+            is_unsteady = False
         sign = 1 if self._rule.is_maximised else -1
         worst = math.exp(float((sign * candidate).min() - (sign * baseline).max())) if len(candidate) else 0.0
-        if (is_wild or is_wide) and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.least)):
+        if is_unsteady and worst >= min(_CLEARLY_BETTER, (1 + ranges[1]) * (1 + self._rule.least)):
             text += f"; its worst run is still {format_figure(worst, 3)} times as fast as the best one before"
-            is_wild = is_wide = False
-        return Condition("stability", not (is_wild or is_wide or self._is_jumpier()), text)
+            is_unsteady = False
+        return Condition("stability", not (is_unsteady or self._is_jumpier()), text)
+
+    def _all_before(self, baseline: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The baseline's runs in the pairs and before the proof, in which it may have had odd runs as well; without drift."""
+        return np.concatenate([self._earlier, baseline - np.median(baseline)])
+
+    def _scatters_more(self, baseline: NDArray[np.float64]) -> bool:
+        """Whether the candidate's runs differ clearly more from each other than those of the baseline do."""
+        candidate = self._logs(1)
+        sd = float(candidate.std(ddof=1)) if len(candidate) > 1 else 0.0
+        if sd > _STEADY_SD and spread_evidence(baseline, candidate) >= 1 / _ALPHA:
+            return True
+        # At 10 % noise every sixth proof has such ranges by chance (docs/measurements/statistics.md). The test is of one look,
+        # and taken after each pair: the range, which must be wide as well, keeps its errors rare.
+        width = relative_range(candidate)
+        is_wide = width > _UNSTABLE_RANGE and width > 1.5 * relative_range(baseline)
+        return is_wide and spread_p_value(baseline, candidate, self._rule.noise_sd) < _ALPHA
 
     def _is_jumpier(self) -> bool:
         rows = np.array([[sample.unsteadiness for sample in pair] for pair in self._pairs]).reshape(-1, 2)

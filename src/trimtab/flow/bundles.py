@@ -21,7 +21,7 @@ from trimtab.flow.losses import burdens, failed_run, full_runs
 from trimtab.flow.play_fit import on_top, restart_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import Interval
+from trimtab.measure import Interval, exp_interval
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import Play, Role, Trial
 from trimtab.space import Config
@@ -124,7 +124,7 @@ class Bundles:
         mean, sd = effects.of(name)
         sd *= math.sqrt(effects.scatter)
         half = t_quantile(0.975, effects.df) * sd
-        return Interval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), 0.95, sd, len(runs))
+        return exp_interval(Interval(mean, mean - half, mean + half, 0.95, sd, len(runs)))
 
     def _trials(self, scorer: Scorer) -> list[tuple[Bundle, Trial]]:
         """As the scorer has them now: what a trial has shown may have been taken back."""

@@ -23,7 +23,7 @@ from trimtab.flow.play_fit import fitting, plan_of
 from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import Interval
+from trimtab.measure import Interval, exp_interval
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import (
     WITHIN_LIMITS,
@@ -385,7 +385,7 @@ def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
     sd, df = scorer.noise_sd, max(1.0, scorer.track.summary().noise_df)
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
     half = t_quantile(0.975, df) * se
-    return Interval(math.exp(gain), math.exp(gain - half), math.exp(gain + half), 0.95, se, len(whole))
+    return exp_interval(Interval(gain, gain - half, gain + half, 0.95, se, len(whole)))
 
 
 def _verdict(trial: Trial, worth: Interval | None) -> str:

@@ -272,6 +272,7 @@ def acceptance_rule(task: Task, scorer: Scorer, candidate: Config) -> Acceptance
         tolerance=task.proof.tolerance,
         noise_sd=noise_sd,
         pool=proof_pool(scorer),
+        earlier=scorer.track.logs,
         max_noise=task.proof.max_noise,
         constraints=task.objective.constraints,
         locked=locked,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
-    from trimtab.measure.compare import PairedComparison, compare_pairs
+    from trimtab.measure.compare import PairedComparison, compare_pairs, exp_interval
     from trimtab.measure.credit import credited_series
     from trimtab.measure.drift import BaselineTrack, Drift
     from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         expected_half_width,
         observations_needed,
     )
-    from trimtab.measure.spread import relative_range, spread_evidence, spread_p_value, spread_ratio
+    from trimtab.measure.spread import (
+        beside_neighbours,
+        relative_range,
+        spread_evidence,
+        spread_p_value,
+        spread_ratio,
+        usual_sd,
+    )
     from trimtab.measure.steady import SteadyDetector, warmup_end
     from trimtab.measure.summary import summarise
     from trimtab.measure.validity import cpu_limit
@@ -34,7 +41,7 @@ else:
     __getattr__ = deferred(
         __name__,
         {
-            "compare": "PairedComparison compare_pairs",
+            "compare": "PairedComparison compare_pairs exp_interval",
             "credit": "credited_series",
             "drift": "BaselineTrack Drift",
             "histogram": "decode_histogram encode_latencies merge_histograms",
@@ -45,7 +52,7 @@ else:
             "percentile": "percentile_interval",
             "second_log": "Buckets Latencies SecondLog merge_seconds",
             "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval expected_half_width observations_needed",
-            "spread": "relative_range spread_evidence spread_p_value spread_ratio",
+            "spread": "beside_neighbours relative_range spread_evidence spread_p_value spread_ratio usual_sd",
             "steady": "SteadyDetector warmup_end",
             "summary": "summarise",
             "validity": "cpu_limit",
@@ -72,11 +79,13 @@ __all__ = [
     "Verdict",
     "anytime_interval",
     "batch_means_interval",
+    "beside_neighbours",
     "compare_pairs",
     "cpu_limit",
     "credited_series",
     "decode_histogram",
     "encode_latencies",
+    "exp_interval",
     "expected_half_width",
     "merge_histograms",
     "merge_seconds",
@@ -92,5 +101,6 @@ __all__ = [
     "spread_p_value",
     "spread_ratio",
     "summarise",
+    "usual_sd",
     "warmup_end",
 ]

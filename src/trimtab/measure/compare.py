@@ -18,7 +18,10 @@ from trimtab.measure.interval import check_level, student_interval
 from trimtab.measure.measurement import Interval
 from trimtab.measure.quantile import t_tail
 
-__all__ = ["PairedComparison", "compare_pairs", "log_gain"]
+__all__ = ["PairedComparison", "compare_pairs", "exp_interval", "log_gain"]
+
+_LARGEST = 700.0
+"""Whose exponential a number can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +97,12 @@ def log_gain(baseline: float, candidate: float, is_maximised: bool) -> float:
 
 
 def exp_interval(log_interval: Interval) -> Interval:
-    """The interval of exp(x) from that of x; `se` stays that of x."""
+    """The interval of exp(x) from that of x; `se` stays that of x. What no number could hold is 1e304 instead."""
     low, high = log_interval.low, log_interval.high
     return Interval(
-        math.exp(log_interval.estimate),
-        math.exp(low) if low > -math.inf else 0.0,
-        math.exp(min(high, 700.0)) if math.isfinite(high) else math.inf,
+        math.exp(min(log_interval.estimate, _LARGEST)),
+        math.exp(min(low, _LARGEST)),
+        math.exp(min(high, _LARGEST)) if math.isfinite(high) else math.inf,
         log_interval.level,
         log_interval.se,
         log_interval.n,

@@ -161,6 +161,11 @@ class BaselineTrack:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def logs(self) -> tuple[float, ...]:
+        """Logarithms of the repeats' values, in the order of time."""
+        return tuple(log for _, log, _ in self._rows)
+
     def at(self, time: float) -> tuple[float, float]:
         """(value, standard error) of the baseline at `time`, in the metric's unit.
 

@@ -19,15 +19,22 @@ of the iterated logarithm", Ann. Math. Statist. 41(5), for the mixture; Pérez-O
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.measure.quantile import f_tail
 
-__all__ = ["relative_range", "spread_evidence", "spread_p_value", "spread_ratio"]
+__all__ = ["beside_neighbours", "relative_range", "spread_evidence", "spread_p_value", "spread_ratio", "usual_sd"]
 
 Floats = NDArray[np.float64]
+
+_LEAST_TELLING = 6
+"""Runs from which on the median of their differences tells how much they vary without an odd one."""
+
+_MEDIAN_OF_DIFFERENCES = 0.9539
+"""Of the absolute differences of two normal values, in standard deviations of one."""
 
 _TIMES = (1.5, 2.0, 3.0, 5.0, 8.0)
 
@@ -81,6 +88,22 @@ def spread_p_value(baseline: Floats, candidate: Floats, known_sd: float = 0.0) -
 def relative_range(logs: Floats) -> float:
     """Largest over smallest value, minus 1, of values given as logarithms; 0 for fewer than two."""
     return math.expm1(float(logs.max() - logs.min())) if len(logs) >= 2 else 0.0
+
+
+def usual_sd(logs: Sequence[float], sd: float) -> float:
+    """Standard deviation of a series of runs (logarithms) without odd ones: by the median of the differences of successive
+    values, which neither a slow drift nor one run in six that is held up moves much; never more than `sd`, their ordinary one,
+    and `sd` itself for fewer than six."""
+    if len(logs) < _LEAST_TELLING:
+        return sd
+    return min(sd, float(np.median(np.abs(np.diff(logs)))) / _MEDIAN_OF_DIFFERENCES)
+
+
+def beside_neighbours(logs: Floats) -> Floats:
+    """(n,) each value less the median of itself and up to two on either side: a series without its slow drift; odd runs stay."""
+    return np.array(
+        [value - float(np.median(logs[max(0, i - 2) : i + 3])) for i, value in enumerate(logs)], dtype=np.float64
+    )
 
 
 def _squares(values: Floats) -> float:

@@ -84,7 +84,7 @@ class ProofTable(_Table):
     tolerance: float = Field(0.05, ge=0, lt=1, description="how much worse p99, mean latency or throughput (if they are not the "
                              "objective) may be before a winner is refused (0.05: 5 %)")  # fmt: skip
     max_noise: float = Field(0.2, gt=0, lt=10, description="noise of the baseline from run to run (relative standard "
-                             "deviation) above which no config is accepted")  # fmt: skip
+                             "deviation, without odd runs) above which no config is accepted")  # fmt: skip
     ablate: bool = Field(
         True, description="remove settings from the winner that do not help, and measure the worth of the others"
     )

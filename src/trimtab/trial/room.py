@@ -406,6 +406,8 @@ class TrialRoom:
                 costs.add("failed", time.monotonic() - self._runs.begun_s)
                 continue
             result = replace(result, measurement=self._stolen.widened(result.measurement))
+            if order.is_baseline:
+                self._stolen.note_found(result.measurement)
             costs.add(warmup, result.warmup_s)
             costs.add("measure", result.measure_s)
             costs.add("other", max(0.0, elapsed - result.warmup_s - result.measure_s))

@@ -1,6 +1,7 @@
 """Runs from which the hypervisor took much of the machine: they tell less of their config than the others.
 
-Such a run is made again, once the hypervisor takes little, and twice at most. What is taken beyond the usual all the same makes
+Such a run is made again, once the hypervisor takes little, and twice at most; not where runs of the settings as found differ by
+as much anyway, for another run would hardly be better and costs as much time. What is taken beyond the usual all the same makes
 its intervals wider by as much, so that a baseline with half of its machine hardly moves the baseline's track.
 """
 
@@ -14,7 +15,7 @@ from statistics import median
 from time import perf_counter, sleep
 
 from trimtab.host import stolen_cpu_s
-from trimtab.measure import Interval, Measurement
+from trimtab.measure import BaselineTrack, Interval, Measurement
 from trimtab.records import Status
 from trimtab.trial.load import LoadResult
 from trimtab.units import format_percent
@@ -59,10 +60,17 @@ class StolenTime:
         self._usual = 0.0
         """Median of the runs before the last one."""
         self._n_again = 0
+        self._found = BaselineTrack()
 
     def begin(self) -> None:
         """A new trial."""
         self._n_again = 0
+
+    def note_found(self, measurement: Measurement | None) -> None:
+        """A run of the settings as found, as it counts: such runs tell how much the throughput differs from run to run."""
+        rate = measurement.throughput.estimate if measurement is not None else 0.0
+        if 0 < rate < math.inf:
+            self._found.add(len(self._found), rate)
 
     def spoils(self, status: Status, result: LoadResult) -> bool:
         """Whether a run that would be believed is to be made again; waits for a calm moment before it says so."""
@@ -73,7 +81,7 @@ class StolenTime:
         share, self._usual = m.steal_share / self._n_cores, median(self._shares or [0.0])
         self._shares.append(share)
         is_believed = result.breach is None and status in (Status.OK, Status.STOPPED_EARLY)
-        if n_again == _MAX_AGAIN or not is_believed or share <= self._most:
+        if n_again == _MAX_AGAIN or not is_believed or share <= max(self._most, self._usual + self._noise_sd):
             return False
         self._n_again = n_again + 1
         self._say(f"the hypervisor took {format_percent(share)} of this machine's CPU from the run: it is repeated")
@@ -84,6 +92,11 @@ class StolenTime:
     def _most(self) -> float:
         """What may be taken from the last run."""
         return max(_MUCH, _UNUSUAL * self._usual)
+
+    @property
+    def _noise_sd(self) -> float:
+        """By how much runs of the settings as found differ, relative; 0 before there are two."""
+        return self._found.summary().noise_sd if len(self._found) > 1 else 0.0
 
     def _wait_for_calm(self, most_s: int) -> None:
         """Returns when the hypervisor takes little, at the latest after `most_s`; at once when somebody asks to stop."""
