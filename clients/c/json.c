@@ -55,6 +55,32 @@ void tt_put_string(tt_buffer *buffer, const char *text) {
     tt_put(buffer, "\"");
 }
 
+/* How many bytes the character at `at` has; 0 when it is none of UTF-8. */
+static size_t character(const unsigned char *at) {
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t n = *at < 0x80 ? 1 : *at < 0xc0 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : *at < 0xf8 ? 4 : 0, i;
+    unsigned code = n < 2 ? 0 : *at & (0x7fu >> n);
+    if (n < 2) return n;
+    for (i = 1; i < n; i++) {
+        if ((at[i] & 0xc0) != 0x80) return 0;
+        code = code << 6 | (at[i] & 0x3fu);
+    }
+    return code < least[n] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
+}
+
+void tt_put_text(tt_buffer *buffer, const char *text, size_t most) {
+    tt_buffer clean = {0};
+    tt_put(&clean, "");
+    for (; *text && most > 0; most--) {
+        size_t n = character((const unsigned char *)text);
+        tt_put_bytes(&clean, n ? text : "?", n ? n : 1);
+        text += n ? n : 1;
+    }
+    if (clean.failed) buffer->failed = 1;
+    else tt_put_string(buffer, clean.text);
+    tt_buffer_free(&clean);
+}
+
 void tt_put_number(tt_buffer *buffer, double value) {
     char text[64];
     char *comma;

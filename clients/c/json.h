@@ -15,6 +15,8 @@ void tt_buffer_free(tt_buffer *buffer);
 void tt_put(tt_buffer *buffer, const char *text);
 void tt_put_bytes(tt_buffer *buffer, const char *text, size_t length);
 void tt_put_string(tt_buffer *buffer, const char *text); /* quoted and escaped */
+/* The same of at most so many characters; bytes that are no UTF-8, which no server takes, become "?". */
+void tt_put_text(tt_buffer *buffer, const char *text, size_t most);
 void tt_put_number(tt_buffer *buffer, double value);
 void tt_put_long(tt_buffer *buffer, long value);
 

@@ -16,6 +16,23 @@ static void expect(const char *json, const char *key, const char *text) {
     free(found);
 }
 
+/* What is sent of a text, which may be of any bytes. */
+static void texts(void) {
+    static const char *const pairs[][2] = {
+        {"caf\xc3\xa9", "caf\xc3\xa9"}, {"caf\xe9", "caf?"}, {"\xe9t\xe9", "?t?"}, {"\xc0\xaf", "??"}, {"\xed\xa0\x80", "???"}, {"\xf4\x90\x80\x80", "????"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}, {"\xf0\x9f", "??"}, {"", ""}, {"123456789", "12345678"},
+    };
+    size_t i;
+    for (i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        tt_buffer put = {0};
+        tt_put(&put, "{\"a\":");
+        tt_put_text(&put, pairs[i][0], 8);
+        tt_put(&put, "}");
+        expect(put.text, "a", pairs[i][1]);
+        tt_buffer_free(&put);
+    }
+}
+
 int main(void) {
     static const char *const broken[] = {
         "", "{", "{\"a", "{\"a\"", "{\"a\":", "{\"a\":\"", "{\"a\":\"\\", "{\"a\":\"\\u12\"}", "{\"a\":\"\\q\"}", "[\"a\"]", "{\"b\":[1,2,\"a\":1}",
@@ -41,6 +58,7 @@ int main(void) {
     expect(put.text, "a", "q\"\\\n\x7f");
     assert(strtod(tt_member(put.text, "n"), NULL) == 0.1);
     tt_buffer_free(&put);
+    texts();
     puts("test_json: done");
     return 0;
 }

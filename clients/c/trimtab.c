@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_REASON = 4000 };
+
 char *tt_copied(const char *text) {
     size_t size = strlen(text) + 1;
     char *copy = malloc(size);
@@ -336,7 +338,7 @@ int tt_fail(tt_session *s, const char *status, const char *reason) {
     tt_put(&what, ",\"failed\":{\"status\":");
     tt_put_string(&what, status ? status : "crashed");
     tt_put(&what, ",\"reason\":");
-    tt_put_string(&what, reason ? reason : "");
+    tt_put_text(&what, reason ? reason : "", MOST_REASON);
     tt_put(&what, "}");
     outcome = said(s, &what);
     tt_buffer_free(&what);

@@ -73,7 +73,7 @@ int tt_wait(tt_session *session, double seconds);
  * Without a point it does nothing, so a program that goes on with the best config may report as ever. */
 int tt_report(tt_session *session, double value);
 /* Reports that the point gave no figure. status: "crashed", "timed_out", "failed_load", "rejected", "infeasible", or
- * "infrastructure" when the config is not to blame. */
+ * "infrastructure" when the config is not to blame. Of the reason 4,000 characters are kept; bytes that are no UTF-8 become "?". */
 int tt_fail(tt_session *session, const char *status, const char *reason);
 
 /* Writes the best config so far to the variables. The other two: how many times better than the start it is, by the last

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -83,6 +84,46 @@ def test_a_connection_without_a_whole_request_is_closed(api: Api, sent: bytes) -
     first, second = asyncio.run(seen())
     assert first == b"" or (sent.startswith(POST) and first.startswith(b"HTTP/1.1 405 "))
     assert second == b""
+
+
+@pytest.mark.parametrize(
+    "start",
+    [b"GET /", HEAD + b"x: ", POST.replace(b"content-length: 9", b"transfer-encoding: chunked") + b"0\r\nx: "],
+    ids=["url", "header", "trailer"],
+)
+def test_a_head_without_an_end_is_not_kept(api: Api, start: bytes) -> None:
+    async def seen() -> tuple[bytes, int]:
+        async with _listening(api, Connections()) as opened:
+            reader, writer = await opened()
+            await _answer(await opened(), HEAD + b"cookie: " + b"x" * 30_000 + b"\r\n\r\n")
+            writer.write(start)
+            n_sent = 0
+            with suppress(ConnectionError):
+                while n_sent < 20_000_000:
+                    writer.write(b"x" * 10_000)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                    n_sent += 10_000
+            return await _end((reader, writer)), n_sent
+
+    answer, n_sent = asyncio.run(seen())
+    assert n_sent < 20_000_000
+    assert b"x: " in start or answer == b"" or answer.startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_long_head_is_told(api: Api) -> None:
+    async def seen() -> bytes:
+        async with _listening(api, Connections()) as opened:
+            stream = await opened()
+            stream[1].write(HEAD)
+            for _ in range(8):
+                stream[1].write(b"x: " + b"y" * 10_000 + b"\r\n")
+                await asyncio.sleep(0.01)
+            return await _end(stream)
+
+    head, _, body = asyncio.run(seen()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 431 ")
+    assert json.loads(body)["hint"] == "send fewer or shorter headers"
 
 
 def test_strangers_keep_nobody_out(api: Api) -> None:

@@ -123,6 +123,8 @@ def test_a_program_reports_to_a_server_when_there_is_one(program: Path, tmp_path
         with Server(serving.url, TOKEN) as server:
             (row,) = server.request("GET", "/studies")["studies"]
         assert row["name"] == "section work"
+        failed = subprocess.run([program, "--fail"], env=serving.env, capture_output=True, text=True, timeout=60)
+        assert (failed.returncode, failed.stdout, failed.stderr) == (0, "", "")
         _, said = told(program, {**serving.env, "TRIMTAB_TOKEN": "x" * 20})
         assert said == ["the request bears no token, or a wrong one", "hint: send `Authorization: Bearer TOKEN`"]
     finally:
@@ -134,6 +136,9 @@ def test_a_program_reports_to_a_server_when_there_is_one(program: Path, tmp_path
     path = str(tmp_path / "work.json")
     with History.open(tmp_path / "state" / "history.db") as history:
         assert import_file(history, load_format(None, path), path).studies[0].kept_as == "section work-2"
+        record = history.find_study("failing")
+        assert record is not None
+        assert history.trials(record.id)[0].reason == "caf?" + "x" * 3996
     argv = [sys.executable, "-m", "trimtab", "report", "section work", "--state", str(tmp_path / "state")]
     done = subprocess.run(argv, cwd=tmp_path, env=serving.env, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

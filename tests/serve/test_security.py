@@ -43,6 +43,14 @@ def test_the_host_header_must_name_this_server(served: Callable[..., Api], host:
     assert served(names=("tuner.example",)).get("/health", headers={"Host": host}).status_code == status
 
 
+@pytest.mark.parametrize("host", ["192.168.0.7:1979", "127.1:1979", "[2001:db8::7]:1979", "[::1]", "localhost:1979"])
+@pytest.mark.parametrize("wild", ["0.0.0.0", "::"])
+def test_a_server_of_all_addresses_is_called_by_any_of_them(served: Callable[..., Api], wild: str, host: str) -> None:
+    api = served(host=wild, is_forced=True)
+    assert api.get("/health", headers={"Host": host}).status_code == 200
+    assert api.get("/health", headers={"Host": "2001.evil.example"}).status_code == 421
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [("http://127.0.0.1:1979", 200), ("http://evil.example", 403), ("null", 403), ("http://[", 403)],

@@ -6,6 +6,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from trimtab.client import ServerError
@@ -22,6 +23,14 @@ def test_what_is_not_finite_is_refused_as_the_server_would(value: Any, latencies
     with pytest.raises(ServerError, match="is not finite") as caught:
         report_body(value, latencies_ms)
     assert (caught.value.status, caught.value.is_passing) == (422, False)
+
+
+def test_figures_of_numerical_libraries_are_sent_as_numbers() -> None:
+    body = report_body({"throughput": np.float32(2.5), "latency_p99": np.int64(3)}, np.array([1, 2]))
+    assert json.loads(json.dumps(body)) == {
+        "values": {"throughput": 2.5, "latency_p99": 3.0},
+        "latencies_ms": [1.0, 2.0],
+    }
 
 
 def test_a_reason_is_text_whatever_the_program_said() -> None:

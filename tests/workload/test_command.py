@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -140,6 +142,16 @@ def test_values_in_use_are_filled_in(tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_said_before_any_trial(tmp_path: Path, table: dict[str, Any], message: str) -> None:
     with pytest.raises(LoadError, match=message):
         made(tmp_path, **table).prepare(ENDPOINT, print)
+
+
+def test_before_may_start_a_server_that_goes_on(tmp_path: Path) -> None:
+    text = "pid = os.fork()\nif pid: open('pid', 'w').write(str(pid))\nelse: time.sleep(60)"
+    state = made(tmp_path, command="true", before=script(tmp_path, text), timeout="20s").reset(ENDPOINT, print)
+    pid = int((tmp_path / "pid").read_text())
+    assert is_running(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert state is not None
+    assert state.duration_s < 20
 
 
 def test_before_is_run_and_its_failure_told(tmp_path: Path) -> None:

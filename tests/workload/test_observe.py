@@ -303,6 +303,15 @@ class TestObserve(WorkloadSuite):
         assert measured.latency_ms["p99"].estimate > 4.0
         assert measured.latency_mean_ms.estimate > 1.0
 
+    def test_a_statement_of_hours_is_counted(self, endpoint: Endpoint) -> None:
+        """The last bucket's end is the largest number that there is: nothing can be added to it."""
+        statement = MysqlStatements._BUCKETS.partition(" WHERE ")[0]
+        with server_of(endpoint).connect() as session:
+            times_us = [float(us) for us, _ in session.execute(f"{statement} ORDER BY BUCKET_NUMBER")]
+        assert len(times_us) > 400
+        assert times_us == sorted(times_us)
+        assert times_us[-1] == 3_600_000_000
+
     def measured(self, endpoint: Endpoint) -> Measurement:
         return summarise(self.finished(self.make().start(endpoint, seed=1, duration_s=3.0))[1], (1.0, 3.0))
 

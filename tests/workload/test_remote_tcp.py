@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -17,6 +20,7 @@ import pytest
 from tests.servers.web import Site, site
 from tests.workload.runs import counts, to_the_end
 from trimtab.errors import LoadError
+from trimtab.load import listen
 from trimtab.load.plan import LoadPlan
 from trimtab.load.serve import PASSWORD, _with_password
 from trimtab.load.token import TokenError, admit, enter
@@ -88,6 +92,7 @@ def test_a_generator_over_tcp_that_dies_makes_the_run_invalid(listening: Listeni
     assert counts(to_the_end(started(web, f"tcp://127.0.0.1:{listening.port}")))["/"] > 0
 
 
+@pytest.mark.slow  # in make check: test_a_generator_over_tcp_that_dies_makes_the_run_invalid
 def test_a_generator_over_tcp_ends_with_who_directs_it(listening: Listening, web: Site) -> None:
     script = f"""
 import time
@@ -160,6 +165,50 @@ def test_the_token_itself_is_never_sent_and_a_proof_serves_once() -> None:
         thread.start()
         with pytest.raises(TokenError, match="its token is another"):
             enter(here, TOKEN)
+        thread.join()
+
+
+def test_a_listener_outlives_what_strangers_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(listen, "_MOST_STRANGERS", 2)
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    listener = listen.Listener("127.0.0.1", 0, TOKEN, said.put)
+    real, failures = listener._socket, [OSError(errno.EMFILE, "Too many open files")]
+
+    class Full:
+        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+            if failures:
+                raise failures.pop()
+            return real.accept()
+
+    monkeypatch.setattr(listener, "_socket", Full())
+    threading.Thread(target=listener.serve, daemon=True).start()
+    assert said.get(timeout=5) == "a connection could not be taken: Too many open files"
+    with contextlib.ExitStack() as opened:
+        here = [opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5)) for _ in range(3)]
+        assert here[0].recv(100).startswith(b"trimtab-load-token ")
+        assert here[2].recv(100) == b"", "there are enough of them"
+        here[0].sendall(b"\xff\xfe \xff\n")
+        assert said.get(timeout=5) == "127.0.0.1 was refused: it does not know the token"
+        assert opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5)).recv(100)
+
+
+def test_who_says_a_letter_now_and_then_is_not_waited_for() -> None:
+    here, there = socket.socketpair()
+    with here, there:
+        there.settimeout(0.2)
+        is_over = threading.Event()
+
+        def drip() -> None:
+            with contextlib.suppress(OSError):
+                while not is_over.wait(0.02):
+                    here.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        with pytest.raises(TimeoutError):
+            admit(there, TOKEN)
+        is_over.set()
         thread.join()
 
 

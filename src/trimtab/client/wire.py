@@ -155,7 +155,7 @@ def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequenc
     """
     said: dict[str, Any] = {}
     if isinstance(value, Mapping):
-        said["values"] = dict(value)
+        said["values"] = {name: float(each) for name, each in value.items()}
     elif value is not None:
         said["value"] = float(value)
     if latencies_ms is not None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from trimtab.load.token import TokenError, admit
@@ -18,6 +19,10 @@ TOKEN = "TRIMTAB_LOAD_TOKEN"
 
 _ENTER_S = 10.0
 _BACKLOG = 16
+_PAUSE_S = 1.0
+"""After a connection that the system did not let us take: it has no descriptor left, for instance."""
+_MOST_STRANGERS = 64
+"""Connections at once that have not shown the token yet; one more is closed."""
 
 
 class Listener:
@@ -37,12 +42,21 @@ class Listener:
         self._token, self._tell = token, tell
         self._socket = socket.create_server((host, port), backlog=_BACKLOG)
         self.port = int(self._socket.getsockname()[1])
+        self._room = threading.BoundedSemaphore(_MOST_STRANGERS)
 
     def serve(self) -> None:
         """Takes one client after the other; loads run beside each other."""
         while True:
-            connection, (host, *_) = self._socket.accept()
-            threading.Thread(target=self._meet, args=(connection, host), daemon=True).start()
+            try:
+                connection, (host, *_) = self._socket.accept()
+            except OSError as error:
+                self._tell(f"a connection could not be taken: {error.strerror or error}")
+                time.sleep(_PAUSE_S)
+                continue
+            if self._room.acquire(blocking=False):
+                threading.Thread(target=self._meet, args=(connection, host), daemon=True).start()
+            else:
+                connection.close()
 
     def _meet(self, connection: socket.socket, host: str) -> None:
         with connection:
@@ -52,6 +66,8 @@ class Listener:
             except (TokenError, OSError) as error:
                 self._tell(f"{host} was refused: {error}")
                 return
+            finally:
+                self._room.release()
             connection.settimeout(None)
             environment = {name: value for name, value in os.environ.items() if name != TOKEN}
             child = subprocess.Popen(

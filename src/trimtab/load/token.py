@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import secrets
 import socket
+import time
 
 __all__ = ["MIN_CHARACTERS", "TokenError", "admit", "enter"]
 
@@ -30,7 +31,7 @@ def admit(connection: socket.socket, token: str) -> None:
     ours = secrets.token_hex(16)
     connection.sendall(f"{_GREETING} {ours}\n".encode())
     theirs, _, proof = _line(connection).partition(" ")
-    if not hmac.compare_digest(proof, _proof(token, "director", ours, theirs)):
+    if not _is_same(proof, _proof(token, "director", ours, theirs)):
         raise TokenError("it does not know the token")
     connection.sendall(f"{_proof(token, 'generator', ours, theirs)}\n".encode())
 
@@ -47,7 +48,7 @@ def enter(connection: socket.socket, token: str) -> None:
         raise TokenError("what answers there is no load generator")
     ours = secrets.token_hex(16)
     connection.sendall(f"{ours} {_proof(token, 'director', theirs, ours)}\n".encode())
-    if not hmac.compare_digest(_line(connection), _proof(token, "generator", theirs, ours)):
+    if not _is_same(_line(connection), _proof(token, "generator", theirs, ours)):
         raise TokenError("its token is another")
 
 
@@ -55,12 +56,22 @@ def _proof(token: str, role: str, first: str, second: str) -> str:
     return hmac.new(token.encode(), f"{role} {first} {second}".encode(), hashlib.sha256).hexdigest()
 
 
+def _is_same(given: str, proof: str) -> bool:
+    """What is given may be no text at all."""
+    return hmac.compare_digest(given.encode(), proof.encode())
+
+
 def _line(connection: socket.socket) -> str:
-    """One line and not a byte more: what follows is for somebody else."""
-    line = b""
-    while not line.endswith(b"\n"):
-        byte = connection.recv(1)
-        if not byte or len(line) > _MAX_LINE:
-            break
-        line += byte
+    """One line and not a byte more: what follows is for somebody else. All of it has to come within the connection's time-out."""
+    limit_s, began_s, line = connection.gettimeout(), time.monotonic(), b""
+    try:
+        while not line.endswith(b"\n"):
+            if limit_s is not None:
+                connection.settimeout(max(1e-3, began_s + limit_s - time.monotonic()))
+            byte = connection.recv(1)
+            if not byte or len(line) > _MAX_LINE:
+                break
+            line += byte
+    finally:
+        connection.settimeout(limit_s)
     return line.decode("ascii", errors="replace").rstrip("\n")

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from trimtab.serve.connections import Connections
 from trimtab.serve.problem import problem
-from trimtab.serve.settings import ServeSettings
+from trimtab.serve.settings import ServeSettings, is_address
 
 __all__ = ["App", "Guard", "Receive", "Scope", "Send"]
 
@@ -125,7 +125,7 @@ class Guard:
 
     def _is_own_host(self, host: str) -> bool:
         name = _host_name(host)
-        if self._is_wild and name.replace(".", "").isdecimal():
+        if self._is_wild and (is_address(name) or name.replace(".", "").isdecimal()):
             return True
         return name in self._hosts or (self._is_wild and name in _LOOPBACK)
 

@@ -1,5 +1,5 @@
-"""What this server adds to the protocol: head and body of an answer go out at once, and a connection without a whole request is
-closed after a while."""
+"""What this server adds to the protocol: head and body of an answer go out at once, a connection without a whole request is
+closed after a while, and so is one whose head is too long."""
 
 from __future__ import annotations
 
@@ -7,8 +7,29 @@ import asyncio
 from typing import Any, Literal
 
 from trimtab.serve.connections import Connections
+from trimtab.serve.problem import problem
 
 __all__ = ["Joined", "protocol"]
+
+_MOST_HEAD = 1 << 16
+"""Bytes of a request before or behind its body, as uvicorn's other parser has it: they are kept before anybody knows who sends
+them."""
+
+
+def _bound(n_bytes: int, transport: Any, cycle: Any) -> None:
+    """Closes the connection of a head that is too long, and says so where no other answer is under way (`cycle`)."""
+    if n_bytes <= _MOST_HEAD:
+        return
+    if (cycle is None or cycle.response_complete) and not transport.is_closing():
+        transport.write(_too_long())
+    transport.close()
+
+
+def _too_long() -> bytes:
+    answer = problem(431, f"the head of the request is longer than {_MOST_HEAD} bytes", "send fewer or shorter headers")
+    lines = (b"%s: %s\r\n" % header for header in answer.raw_headers)
+    head = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
+    return b"".join((head, *lines, b"\r\n", answer.body))
 
 
 class Joined:
@@ -56,6 +77,7 @@ def protocol(connections: Connections) -> type[asyncio.Protocol] | Literal["auto
 
     class Protocol(HttpToolsProtocol):
         _is_whole = False
+        _n_bare = 0
         _closing: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
@@ -71,13 +93,19 @@ def protocol(connections: Connections) -> type[asyncio.Protocol] | Literal["auto
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
+            self._n_bare += len(data)
             super().data_received(data)
+            _bound(self._n_bare, self.transport, self.cycle)
             if self._is_whole == (self._closing is not None):
                 self._watch()
 
         def on_message_begin(self) -> None:
-            self._is_whole = False
+            self._is_whole, self._n_bare = False, 0
             super().on_message_begin()
+
+        def on_body(self, body: bytes) -> None:
+            self._n_bare = 0
+            super().on_body(body)
 
         def on_message_complete(self) -> None:
             self._is_whole = True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 
-__all__ = ["PORT", "TOKEN_FILE", "TOKEN_VARIABLE", "ServeSettings", "read_token"]
+__all__ = ["PORT", "TOKEN_FILE", "TOKEN_VARIABLE", "ServeSettings", "is_address", "read_token"]
 
 PORT = 1979
 TOKEN_FILE = "serve.token"
@@ -56,7 +56,7 @@ class ServeSettings:
             UsageError: it is, and nobody has said that it may; or `names` holds what no `Host` header can say.
         """
         for name in self.names:
-            if not (_HOST_NAME.fullmatch(name) or _is_address(name)):
+            if not (_HOST_NAME.fullmatch(name) or is_address(name)):
                 raise UsageError(
                     f"--name={name!r} is not the name of a host",
                     hint="give the name that clients have in their URL, such as tuner.example.org, without https:// and port",
@@ -80,7 +80,7 @@ class ServeSettings:
         """Whether only this machine reaches it."""
         if self.host == "localhost":
             return True
-        return _is_address(self.host) and ipaddress.ip_address(self.host).is_loopback
+        return is_address(self.host) and ipaddress.ip_address(self.host).is_loopback
 
     @property
     def url(self) -> str:
@@ -90,7 +90,8 @@ class ServeSettings:
         return f"{scheme}://{host}:{self.port}"
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
+    """Whether it is an address of a machine, and no name."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

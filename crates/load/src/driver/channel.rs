@@ -23,7 +23,7 @@ impl Channel {
     pub(super) async fn open(address: &Address, tls: Option<&Tls>) -> io::Result<Self> {
         let socket = address.open().await?;
         match (tls, address) {
-            (Some(tls), Address::Tcp(host, _)) => Ok(Self::Tls(Box::new(tls.wrap(host, socket).await?))),
+            (Some(tls), Address::Tcp(name)) => Ok(Self::Tls(Box::new(tls.wrap(&name.host, socket).await?))),
             _ => Ok(Self::Plain(socket)),
         }
     }

@@ -88,12 +88,13 @@ impl Inbox {
         if n_read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(n_read) }
     }
 
-    /// Moves what has come to the front of a buffer that holds `n_bytes` at least.
+    /// Moves what has come to the front of the buffer, which grows towards `n_bytes` as they come: what a server only says that it
+    /// will send takes no memory.
     pub(super) fn make_room(&mut self, n_bytes: usize) {
         self.bytes.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.len());
-        if self.bytes.len() < n_bytes {
-            self.bytes.resize(n_bytes, 0);
+        if self.end == self.bytes.len() && self.end < n_bytes {
+            self.bytes.resize(n_bytes.min(self.end.max(BYTES_MAX / 2) * 2), 0);
         }
     }
 
@@ -132,4 +133,26 @@ pub(super) async fn send_all<S: AsyncWrite + Unpin>(stream: &mut S, bytes: &[u8]
         Pin::new(&mut *stream).poll_flush(cx)
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_length_that_a_server_only_claims_takes_no_memory() {
+        let (mut inbox, mut sent) = (Inbox::new(), &[7; 1_000_000][..]);
+        for claimed in [1 << 30, 1_000_000] {
+            while inbox.len() < 100_000.min(claimed) {
+                inbox.make_room(claimed);
+                inbox.fill(&mut sent).await.expect("more");
+            }
+            assert!(inbox.capacity() <= 4 * BYTES_MAX, "{}", inbox.capacity());
+        }
+        while inbox.len() < 1_000_000 {
+            inbox.make_room(1_000_000);
+            inbox.fill(&mut sent).await.expect("more");
+        }
+        assert_eq!((inbox.arrived(), inbox.capacity()), (&[7; 1_000_000][..], 1_000_000));
+    }
 }

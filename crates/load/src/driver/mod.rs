@@ -10,6 +10,7 @@ pub mod wiredtiger;
 mod access;
 mod channel;
 mod inbox;
+mod name;
 mod socket;
 mod tls;
 

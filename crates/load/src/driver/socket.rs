@@ -13,13 +13,15 @@ use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::time::sleep;
 
+use super::name::Name;
+
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// A socket's file.
     Unix(PathBuf),
-    /// Host and port.
-    Tcp(String, u16),
+    /// A host and a port.
+    Tcp(Name),
 }
 
 /// A Unix socket whose queue of waiting connections is full refuses at once instead of waiting.
@@ -31,8 +33,12 @@ impl Address {
         if host.starts_with('/') {
             Self::Unix(Path::new(host).join(format!(".s.PGSQL.{port}")))
         } else {
-            Self::Tcp(host.to_owned(), port)
+            Self::tcp(host, port)
         }
+    }
+
+    pub(super) fn tcp(host: &str, port: u16) -> Self {
+        Self::Tcp(Name::new(host, port))
     }
 
     /// Connects; waits for as long as the server's queue is full.
@@ -44,8 +50,8 @@ impl Address {
                     result => return Socket::new(Raw::Unix(result?.into_std()?)),
                 }
             },
-            Self::Tcp(host, port) => {
-                let stream = tokio::net::TcpStream::connect((host.as_str(), *port)).await?;
+            Self::Tcp(name) => {
+                let stream = name.connect().await?;
                 stream.set_nodelay(true)?;
                 Socket::new(Raw::Tcp(stream.into_std()?))
             }
@@ -57,7 +63,7 @@ impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "{}", path.display()),
-            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Tcp(name) => name.fmt(f),
         }
     }
 }
@@ -189,6 +195,6 @@ mod tests {
     #[test]
     fn a_host_with_a_slash_is_a_socket_directory() {
         assert_eq!(Address::new("/run/db", 5433), Address::Unix(PathBuf::from("/run/db/.s.PGSQL.5433")));
-        assert_eq!(Address::new("::1", 5432), Address::Tcp("::1".to_owned(), 5432));
+        assert_eq!(Address::new("::1", 5432), Address::tcp("::1", 5432));
     }
 }

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from trimtab.redact import redact
 from trimtab.workload.base import Frame
 from trimtab.workload.command.figure import Figure, FigureError
 
-__all__ = ["CommandRun"]
+__all__ = ["CommandRun", "tail"]
 
 _MAX_ERRORS = 100
 _ERROR_PAUSE_S = 0.05
@@ -108,9 +109,9 @@ class CommandRun:
                 text = f"it did not end within timeout={self._timeout_s:g}s"
                 return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
             if code != 0:
-                last = (_tail(err) or _tail(out)).strip().splitlines()[-1:]
+                last = (tail(err) or tail(out)).strip().splitlines()[-1:]
                 return self._failed(start_s, f"exit_{code}", f"exit_code={code}: {' '.join(last)}")
-            return self._read(start_s, end_s, _tail(out), _tail(err))
+            return self._read(start_s, end_s, tail(out), tail(err))
 
     def _read(self, start_s: float, end_s: float, out: str, err: str) -> _Done:
         if self._figure.kind == "wall":
@@ -127,12 +128,12 @@ class CommandRun:
                 self._errors.append(redact(f"command: {text}"))
         return _Done(start_s, self._now(), outcome, 0.0)
 
-    def _waited(self, out: object, err: object) -> int | None:
+    def _waited(self, out: IO[bytes], err: IO[bytes]) -> int | None:
         """Its exit code; None when its time was over."""
         child = subprocess.Popen(
             self._argv,
             stdin=subprocess.DEVNULL,
-            stdout=out,  # type: ignore[call-overload]
+            stdout=out,
             stderr=err,
             cwd=self._folder,
             env=self._env,
@@ -221,12 +222,11 @@ class CommandRun:
             return list(self._runs)
 
 
-def _tail(file: object) -> str:
+def tail(file: IO[bytes]) -> str:
     """The last of what was printed."""
-    size = file.seek(0, os.SEEK_END)  # type: ignore[attr-defined]
-    file.seek(max(0, size - _OUTPUT_BYTES))  # type: ignore[attr-defined]
-    text: bytes = file.read()  # type: ignore[attr-defined]
-    return text.decode(errors="replace")
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - _OUTPUT_BYTES))
+    return file.read().decode(errors="replace")
 
 
 def _rates(

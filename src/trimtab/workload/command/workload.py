@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 from trimtab.errors import LoadError
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
-from trimtab.workload.command.run import CommandRun
+from trimtab.workload.command.run import CommandRun, tail
 from trimtab.workload.command.settings import CommandSettings, filled, parse_settings, places_in
 from trimtab.workload.server import ANY_TARGET
 
@@ -98,27 +99,31 @@ class CommandWorkload:
                 hint="raise [workload] timeout, which holds for it as well",
             ) from error
         if code != 0:
-            words = printed.decode(errors="replace").strip()[-500:]
             raise LoadError(
-                f"[workload] before={shown!r} failed with exit_code={code}: {words}", hint="run it by hand to see why"
+                f"[workload] before={shown!r} failed with exit_code={code}: {printed.strip()[-500:]}",
+                hint="run it by hand to see why",
             )
         return StartState(f"the command {argv[0]!r}", time.monotonic() - started)
 
-    def _ended(self, argv: Sequence[str]) -> tuple[int, bytes]:
+    def _ended(self, argv: Sequence[str]) -> tuple[int, str]:
         """Exit code and what was printed of a command; when its time is over, or this is interrupted, all that it has started is
-        killed with it."""
-        process = subprocess.Popen(
-            argv, cwd=self.settings.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True,
-        )  # fmt: skip
-        try:
-            out, err = process.communicate(timeout=self.settings.timeout_s)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-            raise
-        return process.returncode, err or out
+        killed with it.
+
+        It prints into files: the end of a pipe would be that of a server which the command may have started.
+        """
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = subprocess.Popen(
+                argv, cwd=self.settings.folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                process.wait(self.settings.timeout_s)
+            except BaseException:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                raise
+            return process.returncode, tail(err) or tail(out)
 
     def clean_up(self, endpoint: Endpoint) -> None:
         """Nothing of ours is left behind."""

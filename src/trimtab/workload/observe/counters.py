@@ -91,7 +91,8 @@ class MysqlStatements:
         " WHERE EVENT_NAME LIKE 'statement/sql/%' OR EVENT_NAME = 'statement/com/Execute'"
     )
     _BUCKETS = (
-        "SELECT (BUCKET_TIMER_LOW + BUCKET_TIMER_HIGH) / 2e6, COUNT_BUCKET"
+        # The last bucket, of statements that take more than two hours, ends at the largest number that there is.
+        "SELECT LEAST(BUCKET_TIMER_LOW / 2e6 + BUCKET_TIMER_HIGH / 2e6, 3.6e9), COUNT_BUCKET"
         " FROM performance_schema.events_statements_histogram_global WHERE COUNT_BUCKET > 0"
     )
 

@@ -77,7 +77,7 @@ impl Cql {
             return Err("tls: such servers cannot be asked whether they encrypt: use disable or require".to_owned());
         }
         let tls = Tls::new(access.tls, &access.tls_files)?;
-        let address = Address::Tcp(access.host.clone(), access.port);
+        let address = Address::tcp(&access.host, access.port);
         let (consistency, version) = (level.unwrap_or_default(), version.unwrap_or_default());
         let entry = Arc::new(Entry { access, tls, statements, consistency, version });
         Ok(Self { entry, address, is_token_aware: is_token_aware.unwrap_or_default(), ring: Arc::default() })

@@ -142,10 +142,10 @@ impl Ring {
             Some(_) if column(row, 0) != datacenter => format!("it is in data center {}", column(row, 0)),
             Some(ip) => home.ip.map_or(String::new(), |own| refused(ip, own)),
         };
-        let name = found.map_or_else(|| "a node".to_owned(), |ip| Address::Tcp(ip.to_string(), port).to_string());
+        let name = found.map_or_else(|| "a node".to_owned(), |ip| Address::tcp(&ip.to_string(), port).to_string());
         match found {
             Some(ip) if why_not.is_empty() => {
-                self.nodes.push(Node { address: Address::Tcp(ip.to_string(), port), refused_ms: AtomicU64::new(0) });
+                self.nodes.push(Node { address: Address::tcp(&ip.to_string(), port), refused_ms: AtomicU64::new(0) });
                 Some(self.nodes.len() as u16 - 1)
             }
             _ => {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     fn home(ip: &str) -> Home {
-        Home { address: Address::Tcp("seed".to_owned(), 9042), port: 9042, ip: ip.parse().ok() }
+        Home { address: Address::tcp("seed", 9042), port: 9042, ip: ip.parse().ok() }
     }
 
     fn ring(peers: &[&[&str]], ip: &str) -> Ring {

@@ -65,7 +65,7 @@ impl Site {
             }
         }
         let origin = origin(&name, tls.is_some());
-        let address = Address::Tcp(access.host.clone(), access.port);
+        let address = Address::tcp(&access.host, access.port);
         Ok(Self { address, tls, origin, headers })
     }
 

@@ -50,7 +50,7 @@ impl Mongodb {
         let address = if access.host.starts_with('/') {
             Address::Unix(access.host.clone().into())
         } else {
-            Address::Tcp(access.host.clone(), access.port)
+            Address::tcp(&access.host, access.port)
         };
         Ok(Self { door: Arc::new(Door { access, address, tls, users_of }), collection: collection.into() })
     }

@@ -370,7 +370,7 @@ mod tests {
     async fn a_server_of_another_protocol_is_told_at_once() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let door = Door { address: Address::Tcp("127.0.0.1".to_owned(), port), tls: None };
+        let door = Door { address: Address::tcp("127.0.0.1", port), tls: None };
         let access = Access::default();
         let serving = async {
             let (mut stream, _) = listener.accept().await.expect("a client");

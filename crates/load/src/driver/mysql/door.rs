@@ -19,7 +19,7 @@ impl Door {
     pub(super) fn host(&self) -> &str {
         match &self.address {
             Address::Unix(_) => "",
-            Address::Tcp(host, _) => host,
+            Address::Tcp(name) => &name.host,
         }
     }
 }

@@ -61,7 +61,7 @@ impl Mysql {
         let address = if access.host.starts_with('/') {
             Address::Unix(PathBuf::from(&access.host))
         } else {
-            Address::Tcp(access.host.clone(), access.port)
+            Address::tcp(&access.host, access.port)
         };
         let (access, door) = (Arc::new(access), Arc::new(Door { address, tls }));
         let killer = Arc::new(Killer::new(Arc::clone(&access), Arc::clone(&door)));

@@ -25,11 +25,11 @@ impl Door {
         let context = || format!("cannot connect to {}", self.address);
         let mut socket = self.address.open().await.map_err(|error| Failure::lost(&context(), &error))?;
         // A Unix socket does not leave the machine.
-        let (Some(tls), Address::Tcp(host, _)) = (&self.tls, &self.address) else { return Ok(Channel::Plain(socket)) };
+        let (Some(tls), Address::Tcp(name)) = (&self.tls, &self.address) else { return Ok(Channel::Plain(socket)) };
         let answer = ask_for_tls(&mut socket).await.map_err(|error| Failure::lost(&context(), &error))?;
         match answer {
             b'S' => {
-                let stream = tls.wrap(host, socket).await;
+                let stream = tls.wrap(&name.host, socket).await;
                 stream.map(|stream| Channel::Tls(Box::new(stream))).map_err(|error| Failure::lost(&context(), &error))
             }
             b'N' if !tls.is_required => Ok(Channel::Plain(socket)),
