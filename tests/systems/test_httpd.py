@@ -53,6 +53,15 @@ def ours(target: Any) -> Path:
     return Path(target._reach.folder) / "conf.d" / "trimtab.conf"
 
 
+def test_threads_of_http2_follow_those_of_a_process(web: Any) -> None:
+    found = web.snapshot().values
+    assert (found["H2MinWorkers"], found["H2MaxWorkers"]) == (25, 37)
+    web.apply(Config({"ThreadsPerChild": 40}))
+    states = web.states()
+    assert (states["H2MinWorkers"].running, states["H2MaxWorkers"].running) == (40, 60)
+    assert states["H2MinWorkers"].source == "default"
+
+
 @pytest.mark.full
 class TestPrivate(TargetSuite):
     """In the quick form the suite runs on another program with files of its own: TestEngine of test_wiredtiger.py."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.sources import PACKAGE, source_of_file
 from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
 from trimtab import plugins
 from trimtab.errors import UsageError
@@ -22,6 +23,20 @@ from trimtab.systems.plays import fitting_plays
 __all__ = ["cache", "folder"]
 
 SHIPPED = sorted(file.name.removesuffix(".toml") for file in (files("trimtab.catalog") / "kinds").iterdir())
+
+
+def test_a_way_back_of_a_database_server_loads_nothing_of_files_and_codecs() -> None:
+    """The dead-man imports what it needs when it acts, beside a load that may still run."""
+    seen, todo = set[str](), ["trimtab.systems.postgresql.target", "trimtab.systems.mysql.target"]
+    while todo:
+        path = PACKAGE.parent.joinpath(*(name := todo.pop()).split("."))
+        file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+        if name in seen or not file.exists() or (file.parent == PACKAGE / "systems" and file.name == "__init__.py"):
+            continue
+        seen.add(name)
+        todo += (each for each in source_of_file(file).imports if each.startswith("trimtab.systems."))
+    assert "trimtab.systems.doctor" in seen
+    assert not seen & {f"trimtab.systems.{each}" for each in ("catalog", "codec", "file_channel", "channel_paths")}
 
 
 @pytest.mark.parametrize("name", SHIPPED)

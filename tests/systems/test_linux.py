@@ -107,6 +107,7 @@ def test_every_setting_is_read_from_the_kernel(tmp_path: Path) -> None:
     assert states["swappiness"].running == int((SYSCTL / "vm/swappiness").read_text())
 
 
+@pytest.mark.slow  # in make check: the settings of TestLinux
 @on_the_kernel
 def test_each_setting_can_be_changed_and_comes_back(opened: Any) -> None:
     """The catalogue's word for every range and choice is tried on the kernel itself, end by end."""

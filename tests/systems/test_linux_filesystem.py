@@ -111,6 +111,7 @@ class TestFileSystem(TargetSuite):
         assert shown(point) == before
 
 
+@pytest.mark.slow  # in make check: the options of TestFileSystem
 @pytest.mark.usefixtures("kernel")
 def test_each_option_can_be_changed_and_no_other_one_changes_with_it(ext4: Path, tmp_path: Path) -> None:
     before, opened, n_tried = shown(ext4), target(tmp_path, ext4, unlock=["durability"]), 0
@@ -226,6 +227,7 @@ def test_options_that_went_with_their_file_system_are_not_looked_for_in_another_
             assert mount_of(point) == after
 
 
+@pytest.mark.slow  # in make check: test_what_the_kernel_refuses_is_told_and_taken_back
 def test_what_cannot_be_changed_is_locked_with_the_reason(ext4: Path, tmp_path: Path) -> None:
     def why(point: Path | str) -> str:
         reasons = {state.lock_reason for name, state in target(tmp_path, point).states().items() if name in NAMES}

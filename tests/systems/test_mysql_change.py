@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 from tests.needs import require
 from tests.servers.embedded import provide
 from trimtab.errors import ApplyError, ForeignChangeError
-from trimtab.records import Context
+from trimtab.records import Context, Endpoint
 from trimtab.space import Config
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql import MysqlTarget
+from trimtab.systems.mysql import MysqlTarget, embedded
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.pending import starts_so
+from trimtab.systems.mysql.session import Session, connect
 from trimtab.systems.mysql.set_global import set_dynamic
 from trimtab.systems.plays import shipped_plays
 from trimtab.workload.observe import ObserveWorkload
@@ -61,6 +63,52 @@ def test_what_a_play_needs_is_counted(target: MysqlTarget) -> None:
     needed = {count for play in plays.values() for count in play.counts}
     assert len(needed) >= 8
     assert needed <= target.counters().keys()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """A server takes a moment to end a session."""
+    until = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_change_logs_in_once_for_each_of_its_steps(target: MysqlTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[Endpoint]()
+
+    def counted(endpoint: Endpoint) -> Session:
+        made.append(endpoint)
+        return connect(endpoint)
+
+    def logins() -> int:
+        n_made = len(made)
+        made.clear()
+        return n_made
+
+    monkeypatch.setattr(embedded, "connect", counted)
+    found, config = target.snapshot(), Config({"sort_buffer_size": 1 << 20})
+    assert logins() == 1
+    target.preflight(config)
+    assert logins() == 1
+    target.announce(config)
+    logins()
+    assert not target.apply(config).restarted
+    assert logins() == 3, "to write, to set, and the login that shows that it serves"
+    with target._reach.connect() as session:
+        others = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID()"
+        wait_until(lambda: session.value(others) == 0)
+    target.restore(found)
+
+
+def test_one_that_the_server_has_ended_is_not_lent_again(target: MysqlTarget) -> None:
+    with target._reach.visit():
+        with target._reach.connect() as session:
+            ended = session.value("SELECT CONNECTION_ID()")
+        with connect(target.endpoint()) as other:
+            other.rows(f"KILL {ended}")
+            wait_until(lambda: not other.rows(f"SELECT 1 FROM information_schema.processlist WHERE id = {ended}"))
+        with target._reach.connect() as session:
+            assert session.value("SELECT CONNECTION_ID()") != ended
 
 
 def test_the_pools_variables_are_left_alone_without_a_pool(target: MysqlTarget) -> None:

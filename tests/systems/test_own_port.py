@@ -75,6 +75,7 @@ def server(folder: Path) -> Iterator[tuple[Any, int]]:
     os.kill(target._reach.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow  # in make check: the two tests below
 def test_a_stranger_who_answers_on_its_port_is_not_the_server(
     server: tuple[Any, int], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

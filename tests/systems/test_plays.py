@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.records import Context, Machine
-from trimtab.space import Knob, KnobKind, SafetyClass
+from trimtab.space import Knob, KnobKind, SafetyClass, is_shown
 from trimtab.systems import KnobState
 from trimtab.systems.plays import fitting_plays, parse_plays, play_facts, shipped_plays
 from trimtab.systems.server_catalog import server_catalog
@@ -67,6 +67,16 @@ def test_tables_in_memory_that_fit_by_default_fit_in_the_whole_range(memory: flo
         ("clients >=", "cache = 1", r"wrong at play\.p: when='clients >=' cannot be evaluated"),
         ("moon == 1", "cache = 1", r"when='moon == 1' cannot be evaluated: .*unknown knob='moon'"),
         ("memory > 3s", "cache = 1", r"when='memory > 3s' cannot be evaluated"),
+        (
+            "clients + 1",
+            "cache = 1",
+            r"wrong at play\.p: when='clients \+ 1' cannot be evaluated: .*arithmetic instead",
+        ),
+        (
+            "ssd and not cores / 2",
+            "cache = 1",
+            r"wrong at play\.p: when=.*arithmetic instead of a condition at character 19",
+        ),
         ("", "", r"wrong at play\.p\.settings"),
         ("", "cache = 'memory / moon'", r"settings cache='memory / moon' cannot be evaluated"),
     ],
@@ -76,7 +86,9 @@ def test_what_is_wrong_in_a_file_of_plays_is_told(when: str, settings: str, mess
         _parsed(when, settings)
 
 
-@pytest.mark.parametrize("sign", ["database.blks_read >", "reads > 0 and", "reads ? 3"])
+@pytest.mark.parametrize(
+    "sign", ["database.blks_read >", "reads > 0 and", "reads ? 3", "reads + 1", "max(reads, writes)", "2"]
+)
 def test_a_sign_that_cannot_be_read_is_told(sign: str) -> None:
     text = _FILE.format(when="", settings="cache = 1").replace("settings", f"sign = {sign!r}\nsettings")
     with pytest.raises(UsageError, match=r"wrong at play\.p: sign=.* cannot be evaluated"):
@@ -93,6 +105,21 @@ def test_a_play_keeps_its_sign_and_a_stack_names_its_counters_in_full() -> None:
     tier = Tier(name="db", target=FakeTarget(), prefix="db.")
     assert tier.play(play).sign == "db.rows.read > 50 * db.calls"
     assert tier.play(replace(play, sign="")).sign == ""
+
+
+def test_what_a_cached_read_only_load_cannot_feel_is_not_tried_on_mysql() -> None:
+    """Its server reads and writes no page, logs next to nothing, and sorts nothing."""
+    counts = {name: 0.0 for play in _shipped("mysql").play.values() for name in play.counts}  # type: ignore[attr-defined]
+    counts |= {"Questions": 50_000.0, "Innodb_buffer_pool_read_requests": 400_000.0, "Innodb_os_log_written": 6_000.0}
+    counts |= {"Innodb_buffer_pool_pages_flushed": 3.0}
+    shown = {name for name, play in _shipped("mysql").play.items() if play.sign and is_shown(play.sign, counts)}  # type: ignore[attr-defined]
+    assert shown == {"ssd_flushing", "slow_flushing", "early_flushing", "no_flush_bursts"}
+    counts["Innodb_buffer_pool_pages_flushed"] = 0.0
+    assert not any(is_shown(play.sign, counts) for play in _shipped("mysql").play.values() if play.sign)  # type: ignore[attr-defined]
+    counts |= {"Innodb_buffer_pool_pages_flushed": 900.0, "Innodb_os_log_written": 3e7, "Handler_update": 5e4}
+    shown = {name for name, play in _shipped("mysql").play.items() if play.sign and is_shown(play.sign, counts)}  # type: ignore[attr-defined]
+    assert {"large_redo_log_mysql", "large_redo_log_mariadb", "direct_reads_and_writes", "few_purge_threads"} <= shown
+    assert "most_to_the_buffer_pool" not in shown, "no page was read from a file"
 
 
 def test_text_that_is_no_toml_is_told() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -54,6 +55,40 @@ def app(opened: Any) -> Iterator[Any]:
     yield opened
     opened.restore(found)
     assert opened.snapshot().files == found.files
+
+
+def test_what_brings_jcmd_is_told_where_java_is_a_runtime_alone(state_dir: Path, tmp_path: Path) -> None:
+    """In `trimtab doctor` and at the start of a study: both open the target."""
+    (tmp_path / "jvm.options").write_text("-Xmx64m\n")
+    files = {name: str(tmp_path / name) for name in ("server", "context")} | {"jvm": str(tmp_path / "jvm.options")}
+    ready = tmp_path / "ready"
+    (tmp_path / "app.py").write_text(
+        f"import signal, time\nsignal.signal(3, print)\nopen({str(ready)!r}, 'w')\ntime.sleep(60)\n"
+    )
+    names = {name: str(tmp_path / name) for name in ("java", "jcmd")}
+    table = {"kind": "tomcat", "memory": "1GiB", "health": f"test -e {ready}", "files": files, "names": names}
+    table["run"] = f"{sys.executable} {tmp_path / 'app.py'}"
+    target = plugins.load("targets", "tomcat").from_settings("app", table, state_dir=state_dir)
+    with pytest.raises(TargetError, match=r"program='\S+/jcmd' is not installed here") as caught:
+        target.open()
+    target.close()
+    assert caught.value.hint == (
+        'apt-get install openjdk-17-jdk-headless; one in another place: names = { jcmd = "/..." } in the target\'s table'
+    )
+
+
+def test_a_process_that_is_no_java_is_not_ended_by_a_question(state_dir: Path, tmp_path: Path) -> None:
+    """Who attaches to a Java machine sends it SIGQUIT: the end of a shell that has started one."""
+    (tmp_path / "jvm.options").write_text("-Xmx64m\n")
+    files = {name: str(tmp_path / name) for name in ("server", "context")} | {"jvm": str(tmp_path / "jvm.options")}
+    table = {"kind": "tomcat", "memory": "1GiB", "run": "sleep 60", "health": "true", "files": files}
+    target = plugins.load("targets", "tomcat").from_settings("shell", table, state_dir=state_dir)
+    try:
+        with pytest.raises(TargetError, match="is not a Java machine, perhaps the shell that runs one"):
+            target.open()
+        assert target._reach.is_up()
+    finally:
+        target.close()
 
 
 WATCHED = "13 settings may change while the program runs, 9 more with autoDeploy=off"

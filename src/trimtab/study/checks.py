@@ -16,7 +16,7 @@ __all__ = ["Check", "checks_of"]
 
 _ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
-_REMARKS = ("memory use", "running config", "file system", "recover")
+_REMARKS = ("memory use", "running config", "file system", "recover", "restart loses")
 """Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
 goes on without; and how to log in after a power cut."""
 

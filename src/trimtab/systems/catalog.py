@@ -5,9 +5,10 @@ Schema 2. A person writes one for a system that Trimtab does not know, and needs
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import re
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trimtab.errors import UsageError
 from trimtab.space.condition import amount
@@ -15,10 +16,11 @@ from trimtab.systems.codec import CODECS, Codec, codec_of
 from trimtab.systems.codec.scalar import SCALAR_ADDRESS
 from trimtab.systems.dump import PRINTS
 from trimtab.systems.embedded_table import EmbeddedTables
-from trimtab.systems.lifecycle_table import LifecycleTable
+from trimtab.systems.lifecycle_table import LifecycleTable, Loss
 from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.overlay import Overlay, OverlayKnob, Written
 from trimtab.systems.plays import PlayEntry
+from trimtab.units import unit_factor
 
 __all__ = ["BOUNDS", "EXAMPLE", "NUMBERS", "Catalog", "CatalogKnob", "Channel"]
 
@@ -29,8 +31,24 @@ EXAMPLE = {"memory": 1e9, "cores": 4.0, "disk": 1e11}
 """A machine on which texts are tried when a catalogue is read."""
 NUMBERS = ("integer", "real")
 """The types of knobs with a range."""
-LIVE = r"^[^\s:]+:\S+ \w+(\([^()]*\{\w+\}[^()]*\))?$"
-"""A management bean (JMX), and its attribute or its operation with what is filled in."""
+_BEAN = re.compile(r"[^\s:]+:\S+ \w+(\([^()]*\{\w+\}[^()]*\))?")
+
+
+def _of_a_bean(text: str) -> str:
+    """A management bean (JMX), and its attribute or its operation with what is filled in; "" for none.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    if text and not _BEAN.fullmatch(text):
+        raise ValueError(
+            'write "BEAN ATTRIBUTE", as in "java.lang:type=Memory Verbose", or "BEAN OPERATION(ARGUMENT, {value})", with one '
+            "blank after the bean"
+        )
+    return text
+
+
+OfBean = Annotated[str, AfterValidator(_of_a_bean)]
 
 
 class Channel(BaseModel):
@@ -108,7 +126,8 @@ class CatalogKnob(OverlayKnob):
     Attributes:
         type: of its values.
         default: what the system uses when no file says anything; a number in `unit`, or a text as the file has it.
-        default_of: another knob of the same file, whose value there it has when the file does not name it.
+        default_of: another knob of the same file, whose value there it has when the file does not name it; default_times: so many
+            times, rounded down.
         hard: what the system accepts at all; the useful range and the special values when it is not given.
         address: where the value is in the file; the knob's name when it is not given.
         channel: in which file; the only one when it is not given.
@@ -133,6 +152,7 @@ class CatalogKnob(OverlayKnob):
     type: Literal["integer", "real", "boolean", "choice", "ordinal"]
     default: Written
     default_of: str = ""
+    default_times: float = Field(1.0, gt=0)
     hard: tuple[int | float, int | float] | None = None
     address: str = ""
     channel: str = ""
@@ -145,7 +165,7 @@ class CatalogKnob(OverlayKnob):
     under: dict[str, dict[Literal["default", "low", "high"], Written]] = Field(default_factory=dict)
     together: tuple[str, ...] = ()
     resets: tuple[str, ...] = ()
-    live: str = Field("", pattern=f"^$|{LIVE}")
+    live: OfBean = ""
     shapes_files: bool = False
     only_when: str = ""
     sets: tuple[str, ...] = ("performance",)
@@ -160,7 +180,11 @@ class CatalogKnob(OverlayKnob):
     @model_validator(mode="after")
     def _check_under(self) -> Self:
         for condition in self.under:
-            self.where(condition)
+            try:
+                self.where(condition)
+            except ValidationError as error:
+                fault = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+                raise ValueError(f"under {condition!r}: {fault}") from error
         return self
 
     @model_validator(mode="after")
@@ -183,12 +207,38 @@ class CatalogKnob(OverlayKnob):
         is_number = self.type in NUMBERS
         if is_number and isinstance(self.default, bool):
             raise ValueError(f"default={self.default!r} is not a number")
-        for text in (self.low, self.high, self.default if is_number else None):
+        for text, names in ((self.low, EXAMPLE), (self.high, EXAMPLE), (self.default if is_number else None, {})):
             try:
-                _ = amount(text, EXAMPLE) if isinstance(text, str) else 0.0
+                _ = amount(text, names) if isinstance(text, str) else 0.0
             except UsageError as error:
                 raise ValueError(f"{error.message}; {error.hint}") from error
         return self
+
+    @property
+    def default_number(self) -> int | float:
+        """The default of an integer or a real, in its unit.
+
+        Raises:
+            SpaceError: it is a text and no number.
+        """
+        if isinstance(self.default, str):
+            return amount(self.default, {}) / unit_factor(self.unit)[0]
+        return self.default
+
+    def fault_of_default(self) -> str:
+        """Why the default is no value of the knob; "" when it is one. What depends on the machine says nothing yet."""
+        if self.choices and self.default not in self.choices:
+            return f"default={self.default!r} is none of the choices: {', '.join(self.choices)}"
+        if self.type not in NUMBERS:
+            return ""
+        if self.type == "integer" and isinstance(self.default, float) and self.default % 1:
+            return f"default={self.default!r} is not a whole number"
+        default, (low, high) = self.default_number, self.hard or (self.low, self.high)
+        is_below = not isinstance(low, str | None) and default < low
+        is_above = not isinstance(high, str | None) and default > high
+        if (is_below or is_above) and default not in self.special:
+            return f"default={self.default!r} is not between {low} and {high}, and not special"
+        return ""
 
     def where(self, condition: str) -> CatalogKnob:
         """What it is where that condition of `under` holds.
@@ -208,8 +258,8 @@ class FileCopies(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    flush: str = Field(pattern=LIVE)
-    load: str = Field(pattern=LIVE)
+    flush: OfBean = Field(min_length=1)
+    load: OfBean = Field(min_length=1)
 
 
 class Catalog(Overlay[CatalogKnob]):
@@ -220,6 +270,7 @@ class Catalog(Overlay[CatalogKnob]):
         knob: name -> knob.
         units: suffix in the files -> what it means ("mb" -> "1MB").
         lifecycle: how such a system is usually run.
+        loses: what a restart takes from one that shows so.
         embedded: version -> how a private one is made.
         facets: catalogues of what it runs in, such as its Java machine: their knobs are its own, with what [facet_knob.NAME] says
             of them otherwise.
@@ -233,6 +284,7 @@ class Catalog(Overlay[CatalogKnob]):
     knob: dict[str, CatalogKnob] = Field(min_length=1)
     units: dict[str, str] = Field(default_factory=dict)
     lifecycle: LifecycleTable = LifecycleTable()
+    loses: tuple[Loss, ...] = ()
     embedded: EmbeddedTables = Field(default_factory=dict)
     facets: tuple[str, ...] = ()
     copies: FileCopies | None = None
@@ -254,7 +306,11 @@ class Catalog(Overlay[CatalogKnob]):
         """The knobs that its file must name whenever it names this one; none for a name that is no knob's."""
         return self.knob[name].together if name in self.knob else ()
 
-    def fallback_of(self, name: str) -> str:
-        """The address whose value counts while the file does not name the knob; "" where it is the default."""
-        other = self.knob[name].default_of
-        return self.address_of(other) if other else ""
+    def fallbacks_of(self, name: str) -> tuple[tuple[str, float], ...]:
+        """The addresses whose values count, so many times, while the file does not name the knob; () where it is the default."""
+        found, times = [], 1.0
+        while other := self.knob[name].default_of:
+            times *= self.knob[name].default_times
+            found.append((self.address_of(other), times))
+            name = other
+        return tuple(found)

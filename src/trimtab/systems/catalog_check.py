@@ -74,7 +74,9 @@ def _faults_here(catalog: Catalog) -> list[tuple[str, str]]:
         memory = memory_of(catalog, states, facts, budget_bytes=limits.memory_bytes)
         budget, rules = memory.constraint(names), constraints(catalog, names, states, facts)
         limited = (*(() if budget is None else (budget,)), *rules)
-        Space([state.knob for state in states.values()], limited).require_feasible()
+        space = Space([state.knob for state in states.values()], limited)
+        if not space.is_feasible(space.default()):  # else one is there, and need not be looked for
+            space.require_feasible()
         advised(catalog, states, facts, memory)
     except UsageError as error:
         found.append((error.message, error.hint or "look at the constraints and ranges"))

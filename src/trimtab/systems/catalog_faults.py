@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.errors import SpaceError, UsageError
 from trimtab.space import SafetyClass
-from trimtab.space.condition import amount, constant_type, is_true
+from trimtab.space.condition import amount, constant_type, is_true, require_condition
 from trimtab.space.expression import check, names_in, parse
 from trimtab.systems.catalog import BOUNDS, EXAMPLE, NUMBERS, Catalog
 from trimtab.systems.codec import Template
@@ -36,7 +36,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     yield from _lifecycle_faults(catalog)
     yield from _live_faults(catalog)
     for each in catalog.constraint:
-        yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"))
+        yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"), is_condition=True)
     for name, text in catalog.memory.items():
         yield from _text_faults(catalog, name, text, (*BOUNDS, "clients", *catalog.facts))
     for name in catalog.facts.keys() & {*catalog.knob, *BOUNDS, "clients"}:
@@ -46,6 +46,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for words in catalog.came_with.keys() - needed:
         yield f"[came_with] {words!r}: no knob needs these words", "write them as in needs or choices_need"
     yield from _advice_faults(catalog)
+    yield from _label_faults(catalog)
     locked = {name for name, knob in catalog.knob.items() if knob.safety is not SafetyClass.PERFORMANCE}
     yield from play_faults(catalog.play, catalog.knob.keys(), locked, _UNKNOWN_FACTS)
 
@@ -72,6 +73,22 @@ def _advice_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for more in catalog.advice_when:
         known = dict.fromkeys(facts, Dimension.NUMBER)
         yield from _fault("[[advice_when]] when", partial(is_true, more.when, facts, known))
+
+
+def _label_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Values of advice and plays that their knob never has: they would be left out without a word."""
+    tables = [("[advice]", table) for table in catalog.advices()]
+    tables += [(f"play={name!r}", play.settings) for name, play in catalog.play.items()]
+    for where, table in tables:
+        for name, value in table.items():
+            knob = catalog.knob.get(name)
+            if knob is None:
+                continue
+            if knob.choices and value not in knob.choices:
+                yield f"{where} {name}={value!r} is none of its choices", f"use one of: {', '.join(knob.choices)}"
+            elif (knob.type == "boolean") != isinstance(value, bool):
+                wanted = "true or false" if knob.type == "boolean" else "a value of its type"
+                yield f"{where} {name}={value!r} is not of type={knob.type!r}", f"write {wanted}"
 
 
 def _lifecycle_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -146,18 +163,35 @@ def _address_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
 
 def _default_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for name, knob in catalog.knob.items():
+        hint = "if the program takes it, add it to choices or special, or say what it takes: hard = [low, high]"
+        for where, each in (
+            ("", knob),
+            *((f"under {c!r}: ", knob.where(c)) for c in knob.under),
+        ):
+            if fault := each.fault_of_default():
+                yield f"[knob.{name}] {where}{fault}", hint
         if not knob.default_of:
             continue
         other, where = catalog.knob.get(knob.default_of), f"[knob.{name}] default_of={knob.default_of!r}"
         if other is None:
             yield f"{where}: there is no such knob", "name a knob of this catalogue"
-        elif other.default_of or catalog.channel_of(knob.default_of) != catalog.channel_of(name):
+        elif _comes_back(catalog, name) or catalog.channel_of(knob.default_of) != catalog.channel_of(name):
             yield (
-                f"{where} has a default_of itself, or is in another file",
+                f"{where} has a default_of itself that leads back to it, or is in another file",
                 "name a knob of the same file with a default",
             )
         elif (other.type, other.unit, other.suffix) != (knob.type, knob.unit, knob.suffix):
             yield f"{where} is written otherwise", "both need the same type, unit and suffix"
+
+
+def _comes_back(catalog: Catalog, name: str) -> bool:
+    """Whether a knob's default is that of itself at last."""
+    seen = {name}
+    while (name := catalog.knob[name].default_of) in catalog.knob:
+        if name in seen:
+            return True
+        seen.add(name)
+    return False
 
 
 def _reset_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -187,6 +221,7 @@ def _require_known(text: str, types: Mapping[str, Any]) -> None:
     if unknown := [each.name for each in names_in(tree) if each.name not in types]:
         raise SpaceError(f"{text!r} speaks of {unknown[0]!r}", hint="only of knobs with shown_by")
     check(tree, types, text)
+    require_condition(text)
 
 
 def _template_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -222,7 +257,9 @@ def _unit_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
             )
 
 
-def _text_faults(catalog: Catalog, name: str, text: str, facts: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _text_faults(
+    catalog: Catalog, name: str, text: str, facts: Sequence[str], *, is_condition: bool = False
+) -> Iterator[tuple[str, str]]:
     try:
         tree = parse(text)
         types = {each: constant_type(0.0) for each in facts}
@@ -235,6 +272,8 @@ def _text_faults(catalog: Catalog, name: str, text: str, facts: Sequence[str]) -
             )
             return
         check(tree, types, text)
+        if is_condition:
+            require_condition(text)
     except SpaceError as error:
         yield f"{name!r}: {error.message}", error.hint or "docs/reference/space.md has the language"
 

@@ -16,10 +16,12 @@ from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_faults import faults_between
 from trimtab.systems.facets import with_facets
 
-__all__ = ["catalog_faults", "parse_catalog", "read_catalog"]
+__all__ = ["catalog_faults", "kept_catalog", "parse_catalog", "read_catalog"]
 
 _MAX_BYTES = 1 << 20
 _PLACE = "{address}"
+_INTEGER_BITS = 63
+"""Of TOML's integers, beside the sign."""
 
 
 def _with_files_apart(table: dict[str, Any]) -> dict[str, Any]:
@@ -53,16 +55,18 @@ def _first_words(error: Mapping[str, Any]) -> tuple[str, str]:
     return f"{what}: {error['msg'].removeprefix('Value error, ')}", "docs/reference/catalog.md lists the keys"
 
 
-def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
-    """Every real number in a table, with the keys that lead to it."""
-    if isinstance(value, float):
-        yield where, value
+def _no_numbers(value: Any, where: str) -> Iterator[str]:
+    """Every number in a table that nothing can be reckoned with, with the keys that lead to it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        yield f"{where}={value} is not a finite number"
+    elif isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        yield f"{where} has more than the 64 bits of a number"
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from _numbers(each, f"{where}.{key}".lstrip("."))
+            yield from _no_numbers(each, f"{where}.{key}".lstrip("."))
     elif isinstance(value, list):
         for each in value:
-            yield from _numbers(each, where)
+            yield from _no_numbers(each, where)
 
 
 def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
@@ -71,9 +75,10 @@ def catalog_faults(text: str) -> tuple[Catalog | None, list[tuple[str, str]]]:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         return None, [(f"it is not TOML: {error}", "see the line and column")]
-    endless = [f"{where}={value}" for where, value in _numbers(table, "") if not math.isfinite(value)]
-    if endless:
-        return None, [(f"{each} is not a finite number", "write a number") for each in endless]
+    except ValueError:  # Python's own, of an integer of thousands of digits
+        return None, [("a number in it has too many digits", "write a number")]
+    if endless := list(_no_numbers(table, "")):
+        return None, [(each, "write a number") for each in endless]
     try:
         catalog = Catalog.model_validate(_with_files_apart(with_facets(table)))
     except UsageError as error:
@@ -101,6 +106,25 @@ def parse_catalog(text: str, *, name: str) -> Catalog:
         more = f" (and {len(faults) - 1} more: `trimtab catalog check` lists them)" if len(faults) > 1 else ""
         raise UsageError(f"catalog={name!r}: {message}{more}", hint=hint)
     return catalog
+
+
+def kept_catalog(text: str, *, name: str) -> Catalog:
+    """The catalogue of a snapshot. It was obeyed when the snapshot was made, and so it is to undo what was done by it, even if
+    this version finds more to be wrong with it. The plays of such a one, which undo nothing, are left out.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    catalog, faults = _checked(text)  # mostly that of the kind, which is known already
+    if catalog is not None and not faults:
+        return catalog
+    table = tomllib.loads(text)
+    table.pop("play", None)
+    try:
+        return Catalog.model_validate(_with_files_apart(with_facets(table)))
+    except ValidationError as error:
+        message, hint = _first_words(dict(error.errors(include_url=False)[0]))
+        raise UsageError(f"catalog={name!r}: {message}", hint=hint) from error
 
 
 def read_catalog(path: Path) -> str:

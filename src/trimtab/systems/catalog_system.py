@@ -16,14 +16,14 @@ from trimtab.space import Config, Knob, RestartClass, SafetyClass, Value
 from trimtab.systems import doctor
 from trimtab.systems.base import Applied, KnobState, Own
 from trimtab.systems.catalog import Catalog
-from trimtab.systems.catalog_file import parse_catalog
+from trimtab.systems.catalog_file import kept_catalog, parse_catalog
 from trimtab.systems.channel_kinds import make_channel
 from trimtab.systems.channel_paths import channel_paths, names_of_folders, needs_disk, needs_mount, paths_of_lock
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.copies import copy_options
 from trimtab.systems.file_change import Files, Words
-from trimtab.systems.file_channel import FileChannel, file_lines
+from trimtab.systems.file_channel import FileChannel, file_lines, named_disk_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
@@ -56,6 +56,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         settings: the table, checked.
         text: of the catalogue.
         where: of the catalogue; relative paths in it start from its folder.
+        is_kept: whether the text is that of a snapshot, which is obeyed whatever is wrong with it.
 
     Attributes:
         catalog: what the system is.
@@ -65,9 +66,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     catalog: Catalog
     KIND: ClassVar[str]
 
-    def __init__(self, name: str, settings: CommandSettings, text: str, where: str) -> None:
+    def __init__(self, name: str, settings: CommandSettings, text: str, where: str, *, is_kept: bool = False) -> None:
         self.kind = settings.kind
-        self.catalog = parse_catalog(text, name=where)
+        self.catalog = (kept_catalog if is_kept else parse_catalog)(text, name=where)
         self._text, self._where = text, where
         own = self.catalog.embedded.get(settings.embedded) if settings.embedded is not None else None
         self._paths = channel_paths(name, settings, self.catalog, where, own)
@@ -107,14 +108,15 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _made(cls, name: str, table: Any, state_dir: Path, kept: Mapping[str, Any]) -> Self:
         """A journalled target has the catalogue of then."""
         where = cls.catalogue_file(name, table.public(), None)
-        return cls(name, table, kept.get("catalog") or cls.catalogue_text(where), where)
+        text = kept.get("catalog")
+        return cls(name, table, text or cls.catalogue_text(where), where, is_kept=bool(text))
 
     def _parts(self, state_dir: Path) -> Parts:
         self._channels = [self._channel_at(channel, path) for channel, path in self._paths.items()]
         by_name = {channel.name: channel for channel in self._channels}
         self._places = {
             knob: Place(
-                by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob), self.catalog.fallback_of(knob)
+                by_name[self.catalog.channel_of(knob)], self.catalog.address_of(knob), self.catalog.fallbacks_of(knob)
             )
             for knob in self.catalog.knob
         }
@@ -384,8 +386,9 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def notes(self) -> tuple[str, ...]:
         """What people should know before tuning starts."""
-        where = self._reach.no_later_login()
-        return (*self._pending.unread(), *self._says.unread(), *doctor.later_login_notes(where, doctor.PASSWORD_FILES))
+        where, losses = self._reach.no_later_login(), self._pending.losses(self.states(), can_restart=self._can_restart)
+        later = doctor.later_login_notes(where, doctor.PASSWORD_FILES)
+        return (*self._pending.unread(), *self._says.unread(), *losses, *later)
 
     def plays(self, context: Context, latency_s: float) -> tuple[Play, ...] | None:
         """What the catalogue says that an expert would try here; None when it says nothing of the kind."""
@@ -428,11 +431,12 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         lines = [
             ("program", True, f"{self.catalog.kind}, {f'pid={pid}' if pid is not None else 'always there'}"),
             *file_lines(self._channels),
-            *doctor.named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
+            *named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
             ("values", not notes, "; ".join(notes) or "as the program uses them"),
         ]
         if any(state.knob.restart is not RestartClass.RELOAD for state in states.values()):
             lines.append(doctor.restart_line(self._reach.no_restart, self.settings.restart))
+        lines += doctor.loss_lines(self._pending.losses(states, can_restart=self._can_restart))
         lines += self._live.doctor_lines(states)
         if self._reach.start_s is not None:
             lines.append(("start", True, f"{self._reach.start_s:.1f} s from its start to its first answer"))

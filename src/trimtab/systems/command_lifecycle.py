@@ -296,6 +296,14 @@ class AlwaysThere:
             )
         return {address: value for address, value in found.items() if value is not None}
 
+    def shown(self, address: str) -> str | None:
+        """What the `read` command prints of one address, "" for an empty value; None where it shows none."""
+        try:
+            value = self.values([address])[address]
+        except TargetError:
+            return None
+        return "" if value == address else value  # a name, and an empty line
+
     def _read(self, addresses: Sequence[str]) -> list[str]:
         command, argv = self.settings.read or "", list[str]()
         for word in shlex.split(command):

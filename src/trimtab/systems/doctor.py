@@ -14,8 +14,6 @@ from trimtab.host import Limits, LocalHost
 from trimtab.redact import redact
 from trimtab.systems.account import user_name
 from trimtab.systems.base import KnobState
-from trimtab.systems.catalog import Channel
-from trimtab.systems.channel_paths import needs_disk
 from trimtab.systems.server_catalog import Denial
 from trimtab.units import counted, format_duration, format_size
 
@@ -26,8 +24,8 @@ __all__ = [
     "disk_lines",
     "knob_line",
     "later_login_notes",
+    "loss_lines",
     "memory_lines",
-    "named_disk_lines",
     "recover_line",
     "restart_line",
     "warmup_line",
@@ -104,6 +102,11 @@ def restart_line(no_restart: str, command: str | None = None) -> Line:
     return ("restart", True, f"by the command {words[0]!r} of the study file, which is not tried here{more}")
 
 
+def loss_lines(losses: Iterable[str]) -> list[Line]:
+    """What a restart would take for good, which a study goes on without."""
+    return [("restart loses", False, text) for text in losses]
+
+
 def _is_allowed(argv: Sequence[str]) -> bool:
     """Whether sudo would run that without a password."""
     if not argv:
@@ -120,12 +123,6 @@ def warmup_line(floor_s: float, *, is_compiled: bool) -> Line:
     until = " and until ".join(filter(None, (least, "what the load runs is compiled" if is_compiled else "")))
     text = f"{until} after each restart, or as long as [measure] warmup_cap"
     return ("warm-up", True, text if least else f"until {text}")
-
-
-def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[Line]:
-    """Whose queue is tuned, of a catalogue with settings of a disk; none while no disk is known."""
-    has_queue = any(needs_disk(Path(channel.path)) for channel in channels)
-    return [("queue", True, f"its settings are those of the disk {disk}")] if disk and has_queue else []
 
 
 def memory_lines(

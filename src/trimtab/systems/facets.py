@@ -27,16 +27,35 @@ def with_facets(table: Mapping[str, Any]) -> dict[str, Any]:
     knob of theirs, wins.
 
     Raises:
-        UsageError: there is no such facet, or a name is in both, or [facet_knob] has one that is in none.
+        UsageError: there is no such facet, or a name is in both, or [facet_knob] has one that is in none, or what they would be
+            joined with is no table or list.
     """
-    found, names = dict(table), table.get("facets", ())
-    own = found.pop("facet_knob", {}) if names else {}
-    for name in names if isinstance(names, list) else ():
+    found, names = dict(table), table.get("facets")
+    if not isinstance(names, list) or not names:
+        return found  # what else it is will be told
+    _require_shapes(table)
+    own = found.pop("facet_knob", {})
+    for name in names:
         if name not in facet_names():
             raise UsageError(f"facets names {name!r}: there is no such facet", hint=f"use: {', '.join(facet_names())}")
         path = files("trimtab.catalog") / "facets" / f"{name}.toml"
         found = _joined(found, tomllib.loads(path.read_text(encoding="utf-8")), name)
     return {**found, "knob": _with_own(found["knob"], own)} if own else found
+
+
+def _require_shapes(table: Mapping[str, Any]) -> None:
+    """That a catalogue can be joined with another one: all other faults are found afterwards."""
+    tables = {key: table[key] for key in (*_TABLES, "channel", "facet_knob", "log") if key in table}
+    for key in ("channel", "facet_knob"):
+        if isinstance(named := tables.get(key), dict):
+            tables |= {f"{key}.{name}": each for name, each in named.items()}
+    lists = {key: table[key] for key in _LISTS if key in table}
+    if isinstance(log := tables.get("log"), dict) and "line" in log:
+        lists["log.line"] = log["line"]
+    for found, kind, what in ((tables, dict, "table"), (lists, list, "list")):
+        for key, value in found.items():
+            if not isinstance(value, kind):
+                raise UsageError(f"{key}={value!r} is not a {what}", hint="docs/reference/catalog.md lists the keys")
 
 
 def _with_own(knobs: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,9 @@ from trimtab.systems.picture import STOPPED
 
 __all__ = ["Files", "Words"]
 
+_ROUNDING = 2.0
+"""What a program makes of a number is at most so many times as large, or as small."""
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -58,6 +61,9 @@ class Files(Undo):
         resets: knob -> those further down that the system sets to values of its own when it changes.
         left: path -> digest of the files as we left them.
         catalog: its text, for the journal.
+
+    Attributes:
+        known_to_be_read: names of the files from which the program was seen to take over a value of ours.
     """
 
     def __init__(
@@ -75,6 +81,7 @@ class Files(Undo):
         self._words = words
         self._left = left
         self._catalog = catalog
+        self.known_to_be_read: set[str] = set()
 
     def written(self, name: str, value: Value) -> str:
         return self._words.literal(self._words.knob(name), value)
@@ -163,7 +170,7 @@ class Files(Undo):
     def named(self, name: str) -> str | None:
         """What the file of a knob says of it now, which may be the value of another knob there; None where its default counts."""
         place = self._places[name]
-        located = place.located(place.channel.values(place.channel.read(), [place.address, place.fallback]))
+        located = place.located(place.channel.values(place.channel.read(), place.addresses))
         return located.value if located is not None else None
 
     def in_file(self, name: str) -> Value:
@@ -260,12 +267,24 @@ class _Change:
             self._must_restart = self._was_asked = True
 
     def _lost(self) -> Mapping[str, Value]:
-        """What the restart has taken, of knobs that this config does not speak of and that a file gives another value: what no
-        file names may be what the program makes of this config."""
+        """What the restart has taken, of knobs that this config does not speak of: those that a file gives another value, and
+        those that were set in the program alone. What else no file names may be what the program makes of this config."""
         files, copies = self._files, self._found()
         places = {name: files._places[name] for name in files.lost(self._base).keys() - self._config.keys()}
-        values = {name: place.channel.values(copies[place.channel], [place.address]) for name, place in places.items()}
-        return {name: self._base.values[name] for name, named in values.items() if named}
+        told = files._words.told() if places else {}
+        lost = {}
+        for name, place in places.items():
+            values = place.channel.values(copies[place.channel], place.addresses)
+            if values.get(place.address) or self._was_set_alone(name, place.located(values), told.get(name)):
+                lost[name] = self._base.values[name]
+        return lost
+
+    def _was_set_alone(self, name: str, located: Located | None, now: Value | None) -> bool:
+        """Whether a knob had another value than its file as found gives it, and has now what its file gives: nothing else has
+        made it."""
+        knob = self._files._words.knob(name)
+        given = self._files._words.parsed(knob, located.value) if located is not None else knob.default
+        return self._base.values[name] != given and now == self._files.in_file(name)
 
     def _live_values(self) -> Mapping[str, Value]:
         """What is to be set in the running program: what has changed in its files, and what it uses otherwise than it should."""
@@ -281,7 +300,7 @@ class _Change:
     def _back(self, name: str) -> Value:
         """The value of a knob that is as found again: the one in use then, unless another knob of its file gives it another."""
         place = self._files._places[name]
-        return self._files.in_file(name) if place.fallback else self._base.values[name]
+        return self._files.in_file(name) if place.fallbacks else self._base.values[name]
 
     def must_restart(self) -> bool:
         return self._must_restart
@@ -296,19 +315,21 @@ class _Change:
     def _require_used(self) -> None:
         """That the program has taken over what was written.
 
-        One value may be rounded to the one that was found. Where none of several counts, the program does not read the file, and
-        no config is to blame.
+        A number that the program has rounded to the one that was found counts as that, in a file of which another value was seen
+        in use. Where none of several counts, the program does not read the file, and no config is to blame.
 
         Raises:
             ApplyError: it has not.
         """
-        found = self._base.values
+        found, places, known = self._base.values, self._files._places, self._files.known_to_be_read
         wanted = {n: value for n, value in self._config.items() if n not in self._off and value != found[n]}
-        unused = [name for name in wanted if self._effective[name] == found[name]]
+        same = [name for name in wanted if self._effective[name] == found[name]]
+        known |= {places[name].channel.name for name in wanted.keys() - same}
+        unused = [n for n in same if places[n].channel.name not in known or not _is_near(wanted[n], found[n])]
         if not unused:
             return
         name, *more = unused
-        path = str(self._files._places[name].channel.path)
+        path = str(places[name].channel.path)
         raise ApplyError(
             f"the program still uses {name}={self._effective[name]!r}, not {wanted[name]!r}: it may not read file={path!r}, or"
             f" another place, read later, sets {name}",
@@ -331,6 +352,14 @@ def _is_beyond(knob: Knob, value: Value) -> bool:
     if isinstance(value, str | bool) or knob.low is None or knob.high is None:
         return False
     return not knob.low <= value <= knob.high and value not in knob.special
+
+
+def _is_near(asked: Value, used: Value) -> bool:
+    """Whether a program may have made the one number of the other: it rounds to pages, to powers of two."""
+    numbers = (asked, used)
+    if any(isinstance(each, bool | str) for each in numbers) or not all(float(each) > 0 for each in numbers):
+        return False
+    return 1 / _ROUNDING <= float(asked) / float(used) <= _ROUNDING
 
 
 def _require_ours(channel: FileChannel, now: str, *known: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from trimtab.systems.codec.scalar import offered_words
 from trimtab.systems.files import file_digest
 from trimtab.units import counted
 
-__all__ = ["FileChannel", "file_lines"]
+__all__ = ["FileChannel", "file_lines", "named_disk_lines"]
 
 _KERNEL = ("/proc/", "/sys/")
 _DEBUG = Path("/sys/kernel/debug")
@@ -272,6 +272,12 @@ def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
         text = f"{len(kernel) - len(locked)} of {counted(len(kernel), 'file')} under /proc and /sys may be written"
         lines.append(("kernel", len(locked) < len(kernel), "; ".join((text, *dict.fromkeys(locked)))))
     return lines
+
+
+def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[tuple[str, bool, str]]:
+    """The same of whose queue is tuned, of a catalogue with settings of a disk; none while no disk is known."""
+    has_queue = any(needs_disk(Path(channel.path)) for channel in channels)
+    return [("queue", True, f"its settings are those of the disk {disk}")] if disk and has_queue else []
 
 
 def _is_closed(path: Path) -> bool:

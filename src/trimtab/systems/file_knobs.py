@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value, amount
+from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Value
 from trimtab.systems.catalog import CatalogKnob
 from trimtab.systems.overlay import Bounds
-from trimtab.units import unit_factor
 
 __all__ = ["inactive", "knob_of", "lock_reason", "unknown_choice", "unknown_value", "vendor_range"]
 
@@ -20,7 +19,6 @@ def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool
         SpaceError: the range contradicts itself here.
     """
     low, high = _range(entry, bounds)
-    default = entry.default
     return Knob(
         name=name,
         kind=KnobKind(entry.type),
@@ -31,7 +29,7 @@ def knob_of(name: str, entry: CatalogKnob, bounds: Bounds, *, must_restart: bool
         unit=entry.unit,
         choices=entry.choices,
         special=entry.special,
-        default=_number(entry, default) if low is not None else default,
+        default=entry.default if low is None else _default(entry),
         restart=RestartClass.RESTART if must_restart else RestartClass(entry.restart),
         safety=entry.safety,
         condition=entry.condition,
@@ -53,11 +51,9 @@ def _range(entry: CatalogKnob, bounds: Bounds) -> tuple[int | float | None, int 
     return lowest, max(lowest, math.floor(high / step) * step)
 
 
-def _number(entry: CatalogKnob, value: str | int | float | bool) -> int | float:
-    """A number of the catalogue in the knob's own unit; a text may be arithmetic with units."""
-    if isinstance(value, str):
-        value = amount(value, {}) / unit_factor(entry.unit)[0]
-    return round(value) if entry.type == "integer" else float(value)
+def _default(entry: CatalogKnob) -> int | float:
+    number = entry.default_number
+    return round(number) if entry.type == "integer" else float(number)
 
 
 def inactive(config: Mapping[str, Value], values: Mapping[str, Value], knob: Callable[[str], Knob]) -> frozenset[str]:

@@ -6,7 +6,7 @@ It is restarted only for a value of ours that it may be using, and never when th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +26,36 @@ __all__ = ["Place", "Undo"]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a knob is: its channel, its address there, and the address whose value it has while the file does not name it."""
+    """Where a knob is.
+
+    Attributes:
+        channel, address: its file, and its place there.
+        fallbacks: addresses whose values it has, so many times, while the file does not name it: the first that the file names.
+    """
 
     channel: FileChannel
     address: str
-    fallback: str = ""
+    fallbacks: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def addresses(self) -> list[str]:
+        """All that its value may come from."""
+        return [self.address, *(address for address, _ in self.fallbacks)]
 
     def located(self, values: Mapping[str, Located]) -> Located | None:
         """Its value among those of the file, by address; None when its default counts."""
-        return values.get(self.address) or values.get(self.fallback)
+        if own := values.get(self.address):
+            return own
+        for address, times in self.fallbacks:
+            if there := values.get(address):
+                return replace(there, value=_multiplied(there.value, times))
+        return None
+
+    def told(self, texts: Mapping[str, str]) -> str | None:
+        """The same of what a program tells, by address."""
+        if self.address in texts:
+            return texts[self.address]
+        return next((_multiplied(texts[at], times) for at, times in self.fallbacks if at in texts), None)
 
     def text(self, copy: FileCopy | None) -> str:
         """The value in the file, for people."""
@@ -306,7 +327,11 @@ class Undo:
     def _following(self, own: Own) -> set[str]:
         """The knobs that have the value of one of ours where the file does not name them."""
         given = {(place.channel.name, place.address) for name, place in self._places.items() if name in own.texts}
-        return {name for name, place in self._places.items() if (place.channel.name, place.fallback) in given}
+        return {
+            name
+            for name, place in self._places.items()
+            if any((place.channel.name, address) in given for address, _ in place.fallbacks)
+        }
 
     def _serves(self) -> bool:
         try:
@@ -344,6 +369,11 @@ def _found(snapshot: Snapshot, channel: FileChannel) -> FileCopy | None:
             f"the snapshot has no file={str(channel.path)!r}", hint="use the study's own target: its files were others"
         )
     return file_from_json(table)
+
+
+def _multiplied(text: str, times: float) -> str:
+    """A whole number so many times, rounded down; a text that is none stays."""
+    return text if times == 1.0 or not text.isdigit() else str(int(int(text) * times))
 
 
 def _content(copy: FileCopy | None) -> bytes:

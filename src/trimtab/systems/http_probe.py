@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http.client import HTTPException
 from urllib.parse import urlsplit
 
 from trimtab.errors import TargetError
@@ -24,6 +23,8 @@ def http_get(url: str, *, timeout_s: float) -> tuple[int, str]:
     Raises:
         TargetError: nobody answers in time, or not in HTTP.
     """
+    from http.client import HTTPException
+
     parts = urlsplit(url)
     path = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
     try:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from trimtab.errors import InternalError, TargetError
 
@@ -56,9 +56,9 @@ def jar_list(name: str) -> tuple[Jar, ...]:
 def pom_of(jars: tuple[Jar, ...]) -> str:
     """A project that needs exactly these, and nothing that they ask for themselves."""
     needs = "".join(
-        f"<dependency><groupId>{escape(jar.group)}</groupId><artifactId>{escape(jar.artifact)}</artifactId>"
-        f"<version>{escape(jar.version)}</version>"
-        + (f"<classifier>{escape(jar.classifier)}</classifier>" if jar.classifier else "")
+        f"<dependency><groupId>{html.escape(jar.group)}</groupId><artifactId>{html.escape(jar.artifact)}</artifactId>"
+        f"<version>{html.escape(jar.version)}</version>"
+        + (f"<classifier>{html.escape(jar.classifier)}</classifier>" if jar.classifier else "")
         + "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
         for jar in jars
     )

@@ -1,15 +1,30 @@
-"""LifecycleTable: how a system that a catalogue describes is usually run; the [lifecycle] table of the catalogue."""
+"""LifecycleTable and Loss: how a system that a catalogue describes is usually run, and what a restart takes from it; the tables
+[lifecycle] and [[loses]] of the catalogue."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["LifecycleTable"]
+__all__ = ["LifecycleTable", "Loss"]
 
 _RUNS = ("run", "start", "stop", "restart", "pid_file")
+
+
+class Loss(BaseModel):
+    """What a restart takes from a program.
+
+    Attributes:
+        what: it takes.
+        shows: address -> what the `read` command prints of it, "" for nothing; it is so where all of them are.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    what: str = Field(min_length=1)
+    shows: dict[str, str] = Field(min_length=1)
 
 
 class LifecycleTable(BaseModel):

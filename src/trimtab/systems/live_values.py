@@ -16,6 +16,7 @@ from trimtab.systems.account import cache_root
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.command_lifecycle import AlwaysThere
+from trimtab.systems.java import require_java
 from trimtab.systems.placeholder import filled
 from trimtab.units import counted
 
@@ -126,6 +127,8 @@ class LiveValues:
 
     def _run(self, words: list[str]) -> None:
         pid = self._reach.pid
+        if pid is not None:
+            require_java(pid)
         result = self._reach.ask(self._call(words))
         if result.exit_code != 0:
             raise TargetError(

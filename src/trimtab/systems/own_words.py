@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.errors import ApplyError, TargetError
-from trimtab.host import FileCopy, scratch_folder
+from trimtab.host import CommandResult, FileCopy, scratch_folder
 from trimtab.records import Fault
 from trimtab.space import Knob
 from trimtab.space.condition import is_true
@@ -25,6 +25,8 @@ from trimtab.systems.cql import cql_rows, cql_settings, is_cql
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_undo import Place
+from trimtab.systems.java import require_java
+from trimtab.systems.placeholder import places
 from trimtab.systems.written import newer_than_workers
 from trimtab.units import Dimension
 
@@ -62,6 +64,8 @@ class OwnWords:
             return None
         if is_cql(self._reach.filled(table.read)) and not self._reach.is_up():
             return None
+        if table.prints == "flags" and (pid := self._reach.pid) is not None:
+            require_java(pid)
         text = self._told("read", table.read, is_lasting="{pid}" in table.read)
         if head := table.shows_files:
             self._files = [Path(line.removeprefix(head)) for line in text.splitlines() if line.startswith(head)]
@@ -83,9 +87,9 @@ class OwnWords:
         """
         if told is None:
             return in_file
-        # One that it does not speak of may be told whole and in no other way than its file.
-        unspoken = in_file if self._catalog.channel[channel.name].prints == "settings" else told.get(place.fallback)
-        return told.get(place.address, unspoken)
+        if self._catalog.channel[channel.name].prints == "settings":
+            return told.get(place.address, in_file)  # it may be told whole and in no other way than its file
+        return place.told(told)
 
     def unread(self) -> tuple[str, ...]:
         """That the program has not read a file of those that its last `values` came from since somebody wrote it."""
@@ -170,13 +174,31 @@ class OwnWords:
     def _printed(self, key: str, command: str) -> str:
         if is_cql(url := self._reach.filled(command)):
             return cql_settings(url)
-        result = self._reach.ask(command)
+        result = self._ask(command)
         if result.exit_code != 0:
             raise TargetError(
                 f"{key}={shlex.join(result.argv)!r} ended with exit_code={result.exit_code}: {result.output[-500:]}",
                 hint="run it by hand to see why",
             )
         return result.stdout
+
+    def _ask(self, command: str, names: Mapping[str, str] | None = None) -> CommandResult:
+        """Runs a command of the catalogue.
+
+        Raises:
+            TargetError: it cannot be run; where its program is missing, the hint says what brings it.
+        """
+        try:
+            return self._reach.ask(command, names)
+        except TargetError as error:
+            name = next(iter(places(shlex.split(command)[0])), "")
+            package = next((each.needs[name] for each in self._catalog.embedded.values() if name in each.needs), "")
+            if not (package and isinstance(error.__cause__, FileNotFoundError)):
+                raise
+            raise TargetError(
+                f"program={self._reach.words(command)[0]!r} is not installed here",
+                hint=f'apt-get install {package}; one in another place: names = {{ {name} = "/..." }} in the target\'s table',
+            ) from error
 
     def check(self, now: Mapping[FileChannel, FileCopy | None], goals: Mapping[FileChannel, FileCopy | None]) -> None:
         """That the program would take these files.
@@ -221,7 +243,7 @@ class OwnWords:
             with scratch_folder() as scratch:
                 names = self._candidates(scratch, copies)
                 names["file"] = names.get(f"file.{channel.name}", os.devnull)
-                result = self._reach.ask(self._catalog.channel[channel.name].check, names)
+                result = self._ask(self._catalog.channel[channel.name].check, names)
         except OSError as error:
             raise TargetError(
                 f"file={str(channel.path)!r} cannot be copied for a check: {error.strerror}",

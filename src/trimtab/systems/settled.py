@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from trimtab.errors import TargetError
-from trimtab.host import FileCopy, process_started_s
+from trimtab.host import process_started_s
 from trimtab.space import Knob, RestartClass, Value
 from trimtab.systems.base import KnobState
 from trimtab.systems.catalog import Catalog
+from trimtab.systems.codec import Located
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.cql import is_cql
 from trimtab.systems.file_channel import FileChannel
@@ -26,6 +27,12 @@ __all__ = ["Settled"]
 
 _ROUNDING = 1e-3
 """A program may tell fewer digits than its file has."""
+
+_ALONE = (
+    "no file names {}: if that was set in the running program, a restart loses it, and trials that restart it measure another"
+    " program than the one found. Write into its files what it uses"
+)
+_FORGOTTEN = "set allow_restart = false, or tune a private one (run)"
 
 
 class Settled:
@@ -68,22 +75,51 @@ class Settled:
 
     def differing(self, states: Mapping[str, KnobState], *, can_restart: bool) -> tuple[str, ...]:
         """The knobs that a restart (a reload, where `can_restart` is false) would change by itself, for people."""
+        found = []
+        for name, located in self._in_files(states):
+            knob, running = states[name].knob, states[name].running
+            if located is None or not self._would_change(knob, can_restart=can_restart):
+                continue
+            value = self._value(knob, located.value)
+            if value is not None and not _is_same(value, running):
+                there = f"{knob.format(value)} by {self._places[name].channel.place(located.line)}"
+                found.append(f"{name}={knob.format(running)}, and {there}")
+        return tuple(sorted(found))
+
+    def losses(self, states: Mapping[str, KnobState], *, can_restart: bool) -> tuple[str, ...]:
+        """What a restart of ours would take from the program for good, for people; nothing where none is made, or the program was
+        started by us."""
+        if not can_restart or self._reach.settings.run is not None:
+            return ()
+        alone = sorted(self._alone(states))
+        return (*([_ALONE.format(", ".join(alone))] if alone else ()), *self._forgotten())
+
+    def _alone(self, states: Mapping[str, KnobState]) -> Iterator[str]:
+        """The settings that somebody may have given a value in the running program alone: no file names them, they have not their
+        default, and they are not set again after a restart."""
+        for name, located in self._in_files(states):
+            knob, running = states[name].knob, states[name].running
+            is_kept = name in self._live.knobs or (self._reach.takes_back and knob.restart is RestartClass.RELOAD)
+            if located is None and not is_kept and self._is_settable(name) and not _is_same(running, knob.default):
+                yield f"{name}={knob.format(running)} (by default {knob.format(knob.default)})"
+
+    def _forgotten(self) -> Iterator[str]:
+        """What the catalogue says that a program like this one loses."""
+        reach = self._reach
+        for loss in self._catalog.loses if reach.settings.read is not None and reach.is_up() else ():
+            if all(reach.shown(address) == value for address, value in loss.shows.items()):
+                shown = ", ".join(f"{address}={value or repr(value)}" for address, value in loss.shows.items())
+                yield f"a restart loses {loss.what} ({shown}), and trials restart the program; {_FORGOTTEN}"
+
+    def _in_files(self, states: Mapping[str, KnobState]) -> Iterator[tuple[str, Located | None]]:
+        """The settings that count and whose values the program tells, with what its files say of each."""
         asked = {name: place for name, place in self._places.items() if self._is_told(place.channel)}
         values = {name: state.running for name, state in states.items()}
         off = inactive({name: values[name] for name in asked}, values, lambda name: states[name].knob)
-        copies: dict[str, FileCopy | None] = {}
-        found = []
+        copies = {channel.name: channel.read() for channel in {place.channel for place in asked.values()}}
         for name in asked.keys() - off:
-            if not self._would_change(states[name].knob, can_restart=can_restart):
-                continue
-            channel, knob = asked[name].channel, states[name].knob
-            copy = copies.setdefault(channel.name, channel.read())
-            located = asked[name].located(channel.values(copy, [asked[name].address, asked[name].fallback]))
-            value = self._value(knob, located.value) if located is not None else None
-            if located is not None and value is not None and not _is_same(value, values[name]):
-                there = f"{knob.format(value)} by {channel.place(located.line)}"
-                found.append(f"{name}={knob.format(values[name])}, and {there}")
-        return tuple(sorted(found))
+            place = asked[name]
+            yield name, place.located(place.channel.values(copies[place.channel.name], place.addresses))
 
     def require(self, states: Mapping[str, KnobState], *, can_restart: bool) -> None:
         """That neither a restart nor a reload changes anything by itself.
@@ -111,14 +147,18 @@ class Settled:
     def _would_change(self, knob: Knob, *, can_restart: bool) -> bool:
         """Whether a difference would be the work of somebody, and lost: what a program has made of its own file at its start is
         none, and what can be set in the program is set again after a restart (see `Files.lost`)."""
-        entry, reach = self._catalog.knob[knob.name], self._reach
+        reach = self._reach
         is_read = knob.restart is RestartClass.RELOAD and knob.name not in self._live.knobs
         if (is_read and reach.takes_back) or (knob.restart is RestartClass.RELOAD and not is_read):
             return False
         if not can_restart:
             return is_read and reach.settings.reload is not None
-        is_settable = bool(entry.live) or entry.restart == RestartClass.RELOAD.value
-        return is_settable or self._is_newer(self._places[knob.name].channel)
+        return self._is_settable(knob.name) or self._is_newer(self._places[knob.name].channel)
+
+    def _is_settable(self, name: str) -> bool:
+        """Whether the program takes another value while it runs."""
+        entry = self._catalog.knob[name]
+        return bool(entry.live) or entry.restart == RestartClass.RELOAD.value
 
     def _is_newer(self, channel: FileChannel) -> bool:
         """Whether the file was written since the program began, by its inode: one put in its place may bear an old date."""

@@ -14,6 +14,7 @@ from tests.systems.program.conftest import CATALOG, CONF, CONTEXT, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError, UsageError
 from trimtab.space import Config, Space
 from trimtab.systems.base import Own
+from trimtab.systems.catalog_file import kept_catalog, parse_catalog
 from trimtab.systems.program import ProgramTarget
 from trimtab.trial import own_from_json, own_to_json, snapshot_from_json, snapshot_to_json
 
@@ -179,6 +180,24 @@ def test_a_change_that_was_cut_off_is_taken_back_from_the_journal(folder: Path) 
     other = ProgramTarget.from_snapshot(found, state_dir=folder / "state")
     assert other.restore(found, own).left == ()
     assert conf(folder) == CONF
+
+
+def test_a_catalogue_that_this_version_would_refuse_still_leads_back(folder: Path) -> None:
+    """It was obeyed by the version that made the change: an upgrade between a crash and `recover` must not stand in the way."""
+    target = made(folder)
+    found = target.snapshot()
+    own = target.apply(Config({"level": 9})).own
+    play = '\n[play.p]\nreason = "It may help here."\nwhen = "clients + 1"\nsettings = { level = 9 }\nsources = ["a book"]\n'
+    refused = CATALOG.replace("default = 3\n", "default = 99\n") + play
+    for text in (refused, refused.removesuffix(play)):
+        with pytest.raises(UsageError, match=r"default=99 is not between 1 and 22|clients \+ 1"):
+            parse_catalog(text, name="x")
+    later = replace(found, reach={**found.reach, "catalog": refused})
+    other = ProgramTarget.from_snapshot(later, state_dir=folder / "state")
+    assert other.restore(later, own).left == ()
+    assert conf(folder) == CONF
+    with pytest.raises(UsageError, match=r"catalog='x': 'kind' is missing"):
+        kept_catalog(CATALOG.replace('kind = "squeezer"', ""), name="x")
 
 
 def test_files_of_another_machine_are_not_touched(folder: Path) -> None:

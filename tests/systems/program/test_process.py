@@ -92,7 +92,9 @@ def test_a_setting_without_a_place_of_its_own_has_the_value_of_another(folder: P
         hard = [1, 22]
         restart = "restart"
     """
-    (folder / "catalog.toml").write_text(CATALOG + burst)
+    more = burst.replace("burst", "surge").replace("default = 5", "default = 7").replace('"level"', '"burst"')
+    more = more.replace("default_of", "default_times = 1.5\n        default_of")
+    (folder / "catalog.toml").write_text(CATALOG + burst + more)
     run = f"{sys.executable} program.py {folder}"
     target = made(folder, run=run, health=f"test -f {folder}/seen", reload="true", restart_timeout_s=10)
     target.open()
@@ -102,10 +104,12 @@ def test_a_setting_without_a_place_of_its_own_has_the_value_of_another(folder: P
     applied = target.apply(Config({"burst": 5}))
     assert applied.restarted, "5 is another value than that of level"
     assert dict(applied.effective) == {"burst": 5}
+    assert target.states()["surge"].running == 7, "half as much again"
     assert target.restore(found).restarted
     assert conf(folder) == CONF
     target.apply(Config({"level": 9}))
     assert target.states()["burst"].running == 9
+    assert target.states()["surge"].running == 13, "by way of the one whose default is level"
     target.restore(found)
     assert target.states()["burst"].running == 3
     target.close()

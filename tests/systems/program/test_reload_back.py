@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.systems.program.conftest import made
+from trimtab.errors import ApplyError
 from trimtab.space import Config
 from trimtab.systems.program import ProgramTarget
 from trimtab.trial import own_from_json, own_to_json
@@ -124,5 +125,24 @@ def test_a_value_in_use_that_no_file_has_comes_back(place: Path) -> None:
         target.restore(found)
         assert used(place)["window"] == "128k"
         assert (place / "squeeze.conf").read_text() == CONF
+    finally:
+        target.close()
+
+
+def test_a_number_that_the_program_rounds_to_the_one_found_counts_as_that(place: Path) -> None:
+    """Where the program is seen to read the file; before that it may as well not read it."""
+    program = place / "keeper.py"
+    rounding = 'if "window" in named:\n    named["window"] = f"{int(named[\'window\'][:-1]) // 512 * 512}k"\nkept = '
+    program.write_text(program.read_text().replace("kept = ", rounding, 1))
+    target = keeper(place, tells=True)
+    try:
+        target.snapshot()
+        with pytest.raises(ApplyError, match="still uses window=512, not 700"):
+            target.apply(Config({"window": 700}))
+        assert target.apply(Config({"window": 1200, "level": 9})).effective == {"window": 1024, "level": 9}
+        assert target.apply(Config({"window": 700})).effective == {"window": 512}
+        program.write_text(KEEPER.replace("kept = ", 'named["window"] = "512k"\nkept = ', 1))
+        with pytest.raises(ApplyError, match="still uses window=512, not 64"):
+            target.apply(Config({"window": 64}))
     finally:
         target.close()

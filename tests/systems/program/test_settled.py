@@ -90,6 +90,23 @@ def test_another_spelling_of_what_is_in_use_is_fine(redis: Redis) -> None:
     opened(redis).snapshot()
 
 
+@pytest.mark.service
+@pytest.mark.needs("redis")
+def test_what_a_restart_loses_for_good_is_told_before_a_study(redis: Redis) -> None:
+    target = opened(redis)
+    (keys,) = target.notes()
+    assert keys.startswith("a restart loses all its keys (save='', appendonly=no), and trials restart the program; ")
+    for words in (("save", "60 1"), ("activerehashing", "no")):
+        subprocess.run([*redis.cli.split(), "config", "set", *words], check=True)
+    (alone,) = target.notes()
+    assert alone.startswith(
+        "no file names activerehashing=off (by default on): if that was set in the running program, "
+    )
+    assert [(is_fine, text) for name, is_fine, text in target.doctor() if name == "restart loses"] == [(False, alone)]
+    assert opened(redis, allow_restart=False).notes() == ()
+    target.snapshot()
+
+
 @pytest.fixture
 def keeper(folder: Path) -> Iterator[ProgramTarget]:
     """A program that keeps what its file names no longer, and tells what it uses."""
@@ -118,6 +135,28 @@ def test_what_was_set_in_the_program_alone_is_there_after_a_restart_of_ours(
     assert keeper.restore(found).restarted
     assert (used(folder)["window"], used(folder)["threads"]) == ("128k", "1")
     assert conf(folder) == CONF
+
+
+def test_so_is_what_no_file_names_in_a_trial_too(folder: Path, keeper: ProgramTarget) -> None:
+    (folder / "used.json").write_text(json.dumps({**used(folder), "level": "9"}))
+    found = keeper.snapshot()
+    assert keeper.apply(Config({"threads": 2})).restarted
+    assert (used(folder)["level"], used(folder)["threads"]) == ("9", "2")
+    assert keeper.apply(Config({"threads": 3, "level": 5})).restarted
+    assert used(folder)["level"] == "5", "what a config says counts"
+    assert keeper.restore(found).restarted
+    assert (used(folder)["level"], used(folder)["threads"]) == ("9", "1")
+
+
+def test_what_the_program_makes_of_a_config_is_left_to_it(folder: Path, keeper: ProgramTarget) -> None:
+    program = folder / "keeper.py"
+    program.write_text(program.read_text().replace('"level": "3"', '"level": str(3 * int(named.get("threads", 1)))'))
+    (folder / "squeeze.conf").write_text(f"{CONF}threads = 2\n")
+    keeper._reach.restart()
+    keeper.snapshot()
+    assert used(folder)["level"] == "6"
+    assert keeper.apply(Config({"threads": 4})).restarted
+    assert used(folder)["level"] == "12"
 
 
 def test_what_somebody_else_has_written_meanwhile_counts_after_a_restart(folder: Path, keeper: ProgramTarget) -> None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from xml.sax.saxutils import unescape
 
 from trimtab.systems.codec.base import Codec, CodecError, Entry
 
@@ -26,7 +25,8 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(rf"\s+(?P<name>{_NAME})\s*=\s*(?P<raw>\"[^\"]*\"|'[^']*')")
 _STEP = re.compile(rf"(?P<name>{_NAME})(?P<tests>(?:\[{_NAME}=[^\]]*\])*)")
 _TEST = re.compile(rf"\[(?P<name>{_NAME})=(?P<value>[^\]]*)\]")
-_ENTITIES = {"&quot;": '"', "&apos;": "'"}
+_ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+"""What an ampersand begins is what was meant, and no entity again: it comes last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,12 @@ def _elements(text: str) -> Sequence[_Element]:
     return tuple(_tags(text))
 
 
+def _unescaped(raw: str) -> str:
+    for entity, character in _ENTITIES.items():
+        raw = raw.replace(entity, character)
+    return raw
+
+
 def _tags(text: str) -> Iterator[_Element]:
     path: list[tuple[str, Mapping[str, str]]] = []
     for tag in _MARKUP.finditer(text):
@@ -133,7 +139,7 @@ def _tags(text: str) -> Iterator[_Element]:
         attributes = tuple(
             _Attribute(
                 found["name"],
-                unescape(found["raw"][1:-1], _ENTITIES),
+                _unescaped(found["raw"][1:-1]),
                 offset + found.start("raw"),
                 offset + found.end("raw"),
                 offset + found.start(),

@@ -73,8 +73,8 @@ class EmbeddedReach(EmbeddedServer[Daemon, Session]):
         self.host.write_file(self.folder / "server.cnf", copy)
 
     def connect(self) -> Session:
-        """A fresh connection as root."""
-        return connect(self.endpoint())
+        """A connection as root: a visit's, or a fresh one."""
+        return self._visit.session(lambda: connect(self.endpoint()))
 
     def endpoint(self) -> Endpoint:
         """How a load connects."""

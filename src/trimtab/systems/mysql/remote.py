@@ -85,7 +85,10 @@ class ConnectionReach(RunningServer[Settings, Session]):
         """Nothing is held."""
 
     def connect(self) -> Session:
-        """A fresh connection."""
+        """See `RunningServer`."""
+        return self._visit.session(self._log_in)
+
+    def _log_in(self) -> Session:
         session = connect(self._endpoint)
         if self._endpoint.host.startswith("/"):  # cheap there, and a restart has changed it
             pid = peer_pid(session.socket)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,14 @@ class Session(session.Session):
         """What it goes over, to see who is at its other end; not to be read from."""
         found: socket.socket = self._connection._sock  # type: ignore[attr-defined]
         return found
+
+    def has_ended(self) -> bool:
+        """See `Session`: nothing comes from a server that was not asked but its reason for ending."""
+        if not self._connection.open:
+            return True
+        waiting = select.poll()
+        waiting.register(self.socket, select.POLLIN)
+        return bool(waiting.poll(0))
 
     @contextmanager
     def patient(self, answer_s: float) -> Iterator[None]:
