@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+_CATALOG = Path(__file__).parents[1] / "examples" / "catalogs" / "zstd.toml"
+
 
 def _fastest(argv: list[str], repeat: int) -> tuple[float, float]:
     """(CPU, wall) seconds: the smallest of each over the runs."""
@@ -41,7 +43,8 @@ def main() -> None:
     )
     print(f"{'CPU s':>7} {'wall s':>7}  command")
     with tempfile.TemporaryDirectory() as empty:
-        commands = [["--help"], ["tune", "--help"], ["recover", "--state", empty], ["plugins"]]
+        commands = [["--help"], ["--version"], ["tune", "--help"], ["recover", "--state", empty]]
+        commands += [["catalog", "check", str(_CATALOG)], ["plugins"]]
         if given.state:
             commands.append(["history", "list", "--state", str(given.state)])
         if given.state and given.study:

@@ -34,6 +34,8 @@ WHOLE = (
     "tests/native/test_cassandra_ring.py", "tests/systems/test_cassandra_faults.py",
 )  # fmt: skip
 """Files whose tests share a server, or a study, that takes long to make."""
+OF_SOURCES = ("tests/architecture/test_imports.py", "tests/docs/test_docs.py", "tests/docs/test_phrases.py")
+"""Files whose tests share the parsed sources of the package: five seconds of CPU in each process that looks at them."""
 
 
 def allowed_skips(text: str) -> list[tuple[str, str]]:
@@ -113,7 +115,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _family(item: pytest.Item) -> str:
     file = item.nodeid.partition("::")[0]
-    return file if file in WHOLE else ""
+    return "sources" if file in OF_SOURCES else file if file in WHOLE else ""
 
 
 def _deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

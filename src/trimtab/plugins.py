@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, PackageNotFoundError, distribution, entry_points
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trimtab.errors import UsageError
+
+if TYPE_CHECKING:  # it brings the library's e-mail along, and most commands load no plug-in
+    from importlib.metadata import EntryPoint, EntryPoints
 
 __all__ = ["EXTRAS", "Group", "MissingExtraError", "is_installed", "load", "names", "require_extra"]
 
@@ -54,18 +56,24 @@ def _entries(group: Group) -> dict[str, EntryPoint]:
 @cache
 def _registered(group: str) -> EntryPoints:
     """By all installed packages; read once, for that takes the longer the more there are."""
+    from importlib.metadata import entry_points
+
     return entry_points(group=group)
 
 
 @cache
 def _of_catalogues() -> dict[str, EntryPoint]:
     """The kinds of system that are described by a catalogue alone."""
+    from importlib.metadata import EntryPoint
+
     names = [file.name.removesuffix(".toml") for file in (files("trimtab.catalog") / "kinds").iterdir()]
     return {name: EntryPoint(name, f"trimtab.systems.kinds:{name}", "trimtab.targets") for name in sorted(names)}
 
 
 def is_installed(project: str) -> bool:
     """Whether `project` (by its name in the package index) is installed beside Trimtab."""
+    from importlib.metadata import PackageNotFoundError, distribution
+
     try:
         distribution(project)
     except PackageNotFoundError:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.sources import PACKAGE, source_of_file
 
@@ -20,6 +23,7 @@ RANKS = {
     "serve": 6, "cli": 6.5, "__main__": 7,
     "testing": 7,
 }  # fmt: skip
+ROOT = Path(__file__).parents[2]
 FOUNDATION = {"errors", "units", "_native", "plugins"}
 """Rank 0 may lean on errors, and errors on redact; nothing else within it."""
 
@@ -89,6 +93,30 @@ def test_help_imports_no_numeric_library() -> None:
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     for heavy in ("numpy", "scipy", "sklearn", "sqlalchemy", "psycopg", "pydantic"):
         assert f"'{heavy}'" not in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "heavy"),
+    [
+        (["recover"], 0, ("numpy", "sqlalchemy", "psycopg", "pydantic", "rich", "importlib.metadata", "email.message")),
+        (["rollback", "x"], 2, ("numpy", "sqlalchemy", "psycopg", "pydantic", "rich", "importlib.metadata")),
+        (
+            ["catalog", "check", "examples/catalogs/zstd.toml"],
+            0,
+            ("scipy.optimize", "sqlalchemy", "rich", "urllib.request"),
+        ),
+    ],
+    ids=["recover", "rollback", "catalog check"],
+)
+def test_commands_load_what_they_need(tmp_path: Path, arguments: list[str], code: int, heavy: tuple[str, ...]) -> None:
+    """The way back first of all: it is taken while a server is down."""
+    script = (
+        f"import sys\nfrom trimtab.cli import main\ntry:\n    main({arguments!r})\n"
+        f"except SystemExit as end:\n    print(end.code)\nprint([each for each in {heavy!r} if each in sys.modules])"
+    )
+    env = {**os.environ, "TRIMTAB_STATE": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env, cwd=ROOT)
+    assert ran.stdout.splitlines()[-2:] == [str(code), "[]"], ran.stdout + ran.stderr
 
 
 def test_no_file_is_too_long() -> None:

@@ -29,6 +29,16 @@ type = "boolean"
 default = true
 """
 
+NUMBER = """type = "integer"
+low = 1
+high = 9
+default = 3
+"""
+CHOICE = """type = "choice"
+choices = ["x", "y"]
+default = "x"
+"""
+
 PLAY = """
 [play.p]
 reason = "Because it may help here."
@@ -96,6 +106,29 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
         ("default = 3", 'default = "three"', "cannot evaluate expression='three'", ""),
         ("default = 3", "default = true", "default=True is not a number", ""),
         ("default = 3", "default = nan", "knob.a.default=nan is not a finite number", "write a number"),
+        ("default = 3", "default = 12", "default=12 is not between 1 and 9, and not special", "if the program takes it"),
+        ("default = 3", "default = 0\nhard = [1, 20]", "default=0 is not between 1 and 20", "if the program takes it"),
+        ("default = 3", "default = 2.5", "default=2.5 is not a whole number", ""),
+        ("default = 3", 'default = "memory / 4"', "cannot evaluate expression='memory / 4'", "no names"),
+        ("default = 3", f"default = {'9' * 30}", "knob.a.default has more than the 64 bits of a number", "write a number"),
+        ("default = 3", f"default = {'9' * 5000}", "a number in it has too many digits", "write a number"),
+        (NUMBER, CHOICE.replace('= "x"', '= "z"'), "[knob.a] default='z' is none of the choices: x, y", "add it to choices"),
+        (NUMBER, f'{CHOICE}shown_by = {{ x = "X" }}\nunder = {{ \'a == "x"\' = {{ default = "z" }} }}',
+         """[knob.a] under 'a == "x"': default='z' is none of the choices""", "add it to choices"),
+        (NUMBER, f"{CHOICE}[advice]\na = 'z'", "[advice] a='z' is none of its choices", "use one of: x, y"),
+        (NUMBER, CHOICE + PLAY.format("", "a = 'z'"), "play='p' a='z' is none of its choices", "use one of: x, y"),
+        ("schema = 2", "schema = 2\nadvice = { a = true }", "[advice] a=True is not of type='integer'", "type"),
+        ("default = 3", 'default = 3\nlive = "Size"', 'write "BEAN ATTRIBUTE", as in "java.lang:type=Memory Verbose"', "keys"),
+        ("[knob.a]", PLAY.format("clients * 2", "a = 1") + "[knob.a]",
+         "[play.p]: when='clients * 2' cannot be evaluated: constraint='clients * 2': arithmetic instead of a condition at "
+         "character 9", "lists the keys"),
+        ("[knob.a]", PLAY.format("", "a = 1 }\nsign = 'reads + 1'\n# {") + "[knob.a]",
+         "[play.p]: sign='reads + 1' cannot be evaluated: constraint='reads + 1': arithmetic instead of a condition", "keys"),
+        ("schema = 2", 'schema = 2\nconstraint = [{ text = "a + 1", name = "sum" }]', "'sum': constraint='a + 1': arithmetic in",
+         "compare it"),
+        ("schema = 2", 'schema = 2\nadvice_when = [{ when = "-cores", settings = { a = 2 } }]',
+         "[[advice_when]] when: constraint='-cores': arithmetic instead of a condition at character 1", "compare it"),
+        ("[knob.a]", f"{OTHER}[knob.a]\ncondition = 'b * 2'", "arithmetic instead of a condition at character 3", "compare it"),
         ("schema = 2", "schema = 2\nadvice = { a = -inf }", "advice.a=-inf is not a finite number", ""),
         ("schema = 2", 'schema = 2\nadvice = { a = "1e308 * 10" }', "is inf on this machine", ""),
         ("[knob.a]", "[knob.'a b']", "'a b' is not a word", ""),
@@ -122,6 +155,36 @@ def test_faults_are_explained(
     assert "  hint: " in out
     assert hint in out
     assert " in " in err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("knob = 5", "knob=5 is not a table"),
+        ("facet_knob = 3", "facet_knob=3 is not a table"),
+        ("facet_knob = { MaxHeapSize = 3 }", "facet_knob.MaxHeapSize=3 is not a table"),
+        ("channel = { jvm = 1 }", "channel.jvm=1 is not a table"),
+        ("advice = [1]", "advice=[1] is not a table"),
+        ("orders = 3", "orders=3 is not a list"),
+        ("log = 3", "log=3 is not a table"),
+        ("log = { line = 3 }", "log.line=3 is not a list"),
+    ],
+)
+def test_what_cannot_be_joined_with_a_facet_is_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, more: str, message: str
+) -> None:
+    (tmp_path / "x.toml").write_text(f'schema = 2\nkind = "x"\nfacets = ["jvm"]\n{more}\n')
+    code, out, _ = run(capsys, str(tmp_path / "x.toml"))
+    assert code == 1
+    assert out.startswith(f"{message}\n  hint: ")
+
+
+@pytest.mark.parametrize("facets", ['"jvm"', "3", "[3]", '[["jvm"]]'])
+def test_facets_that_are_none_are_told(capsys: pytest.CaptureFixture[str], tmp_path: Path, facets: str) -> None:
+    (tmp_path / "x.toml").write_text(f'schema = 2\nkind = "x"\nfacets = {facets}\nfacet_knob = {{ a = 1 }}\n')
+    code, out, _ = run(capsys, str(tmp_path / "x.toml"))
+    assert code == 1
+    assert "facet" in out
 
 
 def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -17,8 +17,10 @@ from tests.history.real import unpack_real
 from tests.history.samples import MACHINE, make_trial, study_values
 from trimtab.cli import main
 from trimtab.cli.history_command import SUBCOMMANDS
+from trimtab.errors import UsageError
 from trimtab.history import History
 from trimtab.host import read_limits
+from trimtab.report import require_html_place
 from trimtab.report.words import one_line
 from trimtab.space import Config
 from trimtab.units import format_size
@@ -131,6 +133,9 @@ def test_query_like_here(
         (["--until", "0000-00-00"], "--until='0000-00-00' is not a date"),
         (["--like-machine", "big"], "--like-machine='big' is not a machine\nhint: write here, or as in \"8x32GiB\""),
         (["--like-machine", "8xlots"], "lots"),
+        (["--like-machine", "0x8GiB"], "--like-machine='0x8GiB' is not a machine"),
+        (["--like-machine", "8x0"], "--like-machine='8x0' is not a machine"),
+        (["--like-machine", f"{'9' * 5000}x8GiB"], "--like-machine='999"),
         (["--origin", "mars"], "'mars' is not one of 'own', 'imported'"),
     ],
 )
@@ -247,6 +252,17 @@ def test_what_is_wrong(run: Run, filled: Path, arguments: list[str], message: st
     assert "hidden" not in err
     assert Path("there.csv").read_text() == "x" * 3000
     assert not Path("none.db").exists()
+
+
+def test_nothing_is_written_over_a_history(run: Run, filled: Path) -> None:
+    before = filled.read_bytes()
+    code, _, err = run("export", "--to", str(filled), "--force", "--format", "jsonl")
+    assert (code, err.endswith("is a database, perhaps a history\nhint: give another one\n")) == (2, True)
+    with pytest.raises(UsageError, match="it is a database, perhaps a history"):
+        require_html_place(filled)
+    assert filled.read_bytes() == before
+    code, _, err = run("backup", "")
+    assert (code, err) == (2, "error: backup='.' is not a file\nhint: give a path that you may write to\n")
 
 
 def test_force_replaces(run: Run, filled: Path) -> None:

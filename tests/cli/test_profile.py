@@ -53,6 +53,16 @@ def test_paths_that_cannot_be_rewritten_are_told_before_the_watch(
     assert not (tmp_path / "profile").exists()
 
 
+@pytest.mark.parametrize("option", ["--seconds", "--coverage"])
+def test_what_is_no_number_is_outside_of_every_range(
+    run: Run, tmp_path: Path, watched: list[float], option: str
+) -> None:
+    (tmp_path / "study.toml").write_text(TEXT)
+    ran = run("profile", "study.toml", option, "nan")
+    assert (ran.code, watched) == (2, [])
+    assert "'nan' is not a number" in ran.err
+
+
 def test_a_folder_that_cannot_be_made_is_told_before_the_watch(run: Run, tmp_path: Path, watched: list[float]) -> None:
     (tmp_path / "study.toml").write_text(TEXT)
     ran = run("profile", "study.toml", "--seconds", "600", "--output", "study.toml/new")

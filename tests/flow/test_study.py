@@ -9,6 +9,7 @@ import pytest
 from trimtab.errors import InternalError, UsageError
 from trimtab.flow import Ask, Budget, Scorer, Steps, Stopped, Study, Task, side_by_side
 from trimtab.flow.ablate import Ablation, start_ablation
+from trimtab.flow.ask import announced
 from trimtab.flow.refine import Refined
 from trimtab.flow.tuning import tuning
 from trimtab.measure import Interval, Measurement
@@ -95,6 +96,33 @@ def test_a_trial_gets_its_loss_against_the_baseline_and_a_recorded_one_keeps_its
     assert study.next() == ()
     assert study.result == [scored.loss, -0.5]
     assert study.scorer.spent_s == 15.0
+
+
+def test_a_phase_is_announced_before_its_first_run_and_not_without_one() -> None:
+    said: list[str] = []
+
+    def nothing() -> Steps[int]:
+        return 7
+        yield Ask(config=config(1), role=Role.SEARCH)
+
+    def flow(scorer: Scorer) -> Steps[object]:
+        seven = yield from announced(nothing(), said.append, "doing nothing")
+        try:
+            return seven, (yield from announced(twice(1), said.append, "running twice"))
+        except Stopped as end:
+            return seven, end.message
+
+    for is_stopped, result in ((False, (7, [0, 1])), (True, (7, "enough"))):
+        study, n_before = Study(TASK, flow), len(said)
+        told(study, *study.next())
+        assert said[n_before:] == ["running twice"]
+        if is_stopped:
+            study.stop("enough")
+        else:
+            told(study, *study.next())
+            assert study.next() == ()
+        assert study.result == result
+    assert said == ["running twice"] * 2
 
 
 def test_steps_side_by_side_may_be_told_in_any_order() -> None:

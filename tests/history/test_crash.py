@@ -44,6 +44,7 @@ with History.open(sys.argv[1]) as history:
 """
 
 
+@pytest.mark.slow  # in make check: test_sqlite_is_synced_on_every_commit
 def test_what_was_committed_survives_kill_9(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())

@@ -29,7 +29,7 @@ from trimtab.report import (
     to_json,
     write_rank_html,
 )
-from trimtab.report.explain import Explanation, explain, kept_ranks, with_plots
+from trimtab.report.explain import Explanation, consensus_text, explain, kept_ranks, with_plots
 from trimtab.report.explain_charts import _ticks, explanation_figures
 from trimtab.space import Config, Knob, KnobKind, Space
 
@@ -218,6 +218,28 @@ def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Stu
     page = render_rank_html(study, doubtful, trials)
     assert "not enough data to tell: <i>" in read(page).text
     assert drawn(page) == {}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "says"),
+    [("not enough data to tell: noise", "not enough data to tell: noise"), ("", "The only knob has an effect.")],
+)
+def test_the_share_of_the_only_knob_says_nothing(ranked: tuple[Study, Consensus], verdict: str, says: str) -> None:
+    """It is all of the effect, be that nothing but noise."""
+    (study, trials), consensus = ranked
+    only = KnobRank(knob="jit", score=1.0, score_low=1.0, score_high=1.0, rank=1.0, rank_low=1.0, rank_high=1.0)
+    alone = replace(consensus, knobs=(only,), rankings=(), knee=1, verdict=verdict)
+    text = squeezed(rank_text(study, alone))
+    assert says in text
+    assert "1 1 to 1 jit –" in text
+    assert "100" not in text
+    if not verdict:
+        text = f"By {consensus.n_trials} measured trials, the only knob has an effect."
+        assert consensus_text(alone) == text
+        kept = kept_ranks(Explanation(consensus=alone, text=text), len(trials))
+        shown = squeezed(report_text(changed(study, importance=loads(dumps(asdict(kept)))), trials))
+        assert f"Which knobs explain the result {text}" in shown
+        assert "100 %" not in shown
 
 
 def test_a_path_that_cannot_be_written_is_named(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:

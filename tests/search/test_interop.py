@@ -331,6 +331,7 @@ def test_sampler_is_deterministic() -> None:
     assert first == second
 
 
+@pytest.mark.slow  # in make check: test_sampler_learns_in_a_study_of_optuna
 @needs_optuna
 def test_sampler_maximises_and_learns_from_failures() -> None:
     require("optuna")

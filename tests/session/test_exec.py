@@ -60,6 +60,50 @@ def test_a_session_that_failed_says_so_the_second_time(tmp_path: Path, capsys: p
         assert "the same command with --again begins a new session\n" in said.err
 
 
+@pytest.mark.parametrize(
+    ("knob", "start", "message", "hint"),
+    [
+        (("--int", "level=1:9"), "level=99", "--start level=99: '99' is not a value of level", "legal: 1 to 9"),
+        (("--int", "level=1:9:2"), "level=4", "--start level=4: '4' is not a value of level", "legal: 1 to 9 in steps of 2"),
+        (("--real", "level=0:1"), "level=1.5", "--start level=1.5: '1.5' is not a value of level", "legal: 0 to 1"),
+        (("--real", "level=0:1"), "level=nan", "'nan' in 'level=nan' is not of type real", "as in level=1:9"),
+        (("--real", "level=0:inf"), "level=1", "'inf' in 'level=0:inf' is not of type real", "as in level=1:9"),
+        (("--choice", "level=fast,small"), "level=slow", "--start level=slow: 'slow' is not a value of", "legal: fast, small"),
+    ],
+)  # fmt: skip
+def test_what_is_begun_from_is_a_value_of_the_knob(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], knob: tuple[str, str], start: str, message: str, hint: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["exec", "--state", str(tmp_path), *knob, "--start", start, "--", sys.executable, "-c", "pass", "{level}"])
+    said = capsys.readouterr()
+    assert (end.value.code, said.out) == (2, "")
+    assert message in said.err
+    assert hint in said.err
+    assert not list(tmp_path.iterdir()), "nothing is begun"
+
+
+def test_a_name_that_cannot_be_is_told_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "exec",
+        "--state",
+        str(tmp_path),
+        "--name",
+        "a b",
+        "--int",
+        "x=1:9",
+        "--",
+        sys.executable,
+        "-c",
+        "pass",
+        "{x}",
+    ]
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert "cannot be begun: name: up to 64 letters, digits and . _ - are allowed" in capsys.readouterr().err
+
+
 def test_the_end_of_a_long_output_is_kept_and_nothing_else() -> None:
     code = "import sys; sys.stdout.write('0' * (16 << 20)); print(); print('took', 3.5)"
     program = Program(command=(sys.executable, "-c", code, "{x}"), measure="output")

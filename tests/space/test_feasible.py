@@ -213,6 +213,34 @@ def test_a_text_is_no_condition(text: str) -> None:
     assert caught.value.hint == 'compare it, as in: method == "ring"'
 
 
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("a + 1", 3),
+        ("-a", 1),
+        ("2 * a and b > 1", 3),
+        ("not max(a, b)", 5),
+        ("b if a + 1 else true", 8),
+        ("2", 1),
+        ("1MB", 1),
+    ],
+)
+def test_arithmetic_is_no_condition(text: str, at: int) -> None:
+    """It would hold wherever it is not 0: mostly who wrote it has forgotten the other half."""
+    message = rf"arithmetic instead of a condition at character {at}\b"
+    with pytest.raises(SpaceError, match=message) as caught:
+        Space([integer("a", 0, 9), integer("b", 0, 9)], [Constraint(text)])
+    assert caught.value.hint == "compare it with something, as in: reads > 2 * writes"
+    with pytest.raises(SpaceError, match=message):
+        Space([integer("a", 0, 9), integer("b", 0, 9), integer("c", 0, 9, condition=text)])
+
+
+@pytest.mark.parametrize("text", ["jit", "not jit", "jit and a > 1 or true", "a > 2 if jit else false", "(a > 2) == 1"])
+def test_truth_is_a_condition(text: str) -> None:
+    space = Space([integer("a", 0, 9, default=5), boolean("jit")], [Constraint(text)])
+    assert space.is_feasible(space.validate({"a": 9, "jit": text != "not jit"}))
+
+
 def test_a_contradiction_has_the_names_of_its_constraints() -> None:
     space = Space([integer("a", 0, 9)], [Constraint("a > 5", "floor"), Constraint("a < 5", "ceiling")])
     with pytest.raises(SpaceError, match=r"floor \(a > 5\); ceiling \(a < 5\)"):

@@ -229,6 +229,7 @@ def test_a_winner_that_cannot_be_measured_any_more_is_left_to_the_proof(
     assert record.verdict.ablation.end == "failed"
     assert record.verdict.dropped == ()
     assert "crashed" in record.verdict.failure
+    assert not begun("proving"), "no run of it is made"
 
 
 def test_a_best_config_that_fails_when_it_is_measured_again_is_followed_by_the_next_best(

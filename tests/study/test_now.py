@@ -44,6 +44,7 @@ def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     assert fake.tune()[0].status == "proven"
 
 
+@pytest.mark.slow  # in make check: test_others_see_what_a_study_does_and_may_stop_it
 @pytest.mark.usefixtures("ablated")
 def test_a_trial_is_named_while_it_runs(fake: FakeStudy) -> None:
     seen: list[Any] = []

@@ -72,6 +72,7 @@ def test_a_record_goes_on_before_the_trouble(text: str, kept: list[int]) -> None
     assert [trial.number for trial in without_trouble(trials(text))] == kept
 
 
+@pytest.mark.slow  # in make check: test_a_record_goes_on_before_the_trouble
 def test_a_disk_that_becomes_full_ends_the_study_which_goes_on_when_there_is_room(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,3 +99,15 @@ def test_shares_with_back_and_without_an_end() -> None:
     table = {"a": {"b": 1.0}, "b": {"Back": 1.0, "c": 1.0}, "c": {"a": 1.0}}
     shares = stationary_shares(table, "a")
     assert shares == pytest.approx({"a": 0.4, "b": 0.4, "c": 0.2}, abs=1e-6)
+
+
+def test_what_was_computed_for_a_table_is_nobodys_to_change() -> None:
+    table = {"home": {"view": 1.0}, "view": {"home": 3.0, "view": 1.0}}
+    found = stationary_shares(table, "home")
+    kept = dict(found)
+    found["home"] = 7.0
+    assert stationary_shares(table, "home") == kept
+    table["view"]["home"] = 1.0
+    changed = stationary_shares(table, "home")
+    assert changed["home"] == pytest.approx(1 / 3)
+    assert changed != kept

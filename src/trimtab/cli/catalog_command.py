@@ -21,8 +21,8 @@ def command() -> None:
 @json_option
 def check(file: Path, as_json: bool) -> int:
     """List everything that is wrong with a catalogue, and what to do about it. Changes nothing. Exit code 1: it has errors."""
-    from trimtab.report.words import counted
     from trimtab.systems.catalog_check import check_catalog
+    from trimtab.units import counted
 
     report = check_catalog(file)
     if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -61,7 +62,9 @@ _REPORT_S = 60.0
     help='Trials of the search (the proof comes on top), or a time such as "10m" that includes the proof.',
 )
 @click.option("--searcher", default="", metavar="NAME", help="Short name of a searcher; default: auto.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", default=1, show_default=True, help="Seed of the search.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**31 - 1), metavar="N", default=1, show_default=True, help="Seed of the search."
+)
 @click.option(
     "--repeat",
     type=click.IntRange(1, 1000),
@@ -147,7 +150,7 @@ def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
         name, value = _parted(text, "--start level=6")
         if name not in by_name:
             raise UsageError(f"--start names unknown knob={name!r}", hint=f"use some of: {', '.join(by_name)}")
-        by_name[name]["default"] = _value(by_name[name]["kind"], value, text)
+        by_name[name]["default"] = _start(by_name[name], value, text)
     name = options["name"] or "".join(
         c if c.isalnum() or c in "._-" else "-" for c in Path(words[0] if words else "x").name
     )
@@ -183,15 +186,34 @@ def _numeric(kind: str, text: str) -> dict[str, Any]:
     return knob
 
 
+def _start(knob: Mapping[str, Any], text: str, whole: str) -> Any:
+    """A value of the knob: a default elsewhere may lie outside the range, but what is searched from here is inside.
+
+    Raises:
+        UsageError: it is none, or the knob's definition contradicts itself.
+    """
+    from trimtab.errors import UsageError
+    from trimtab.space import Knob
+
+    value = _value(knob["kind"], text, whole)
+    known = Knob(**{**knob, "default": value})
+    if not known.contains(value):
+        raise UsageError(f"--start {whole}: {text!r} is not a value of {knob['name']}", hint=known.legal())
+    return value
+
+
 def _value(kind: str, text: str, whole: str) -> Any:
     from trimtab.errors import UsageError
 
     if kind == "choice":
         return text
     try:
-        return int(text) if kind == "integer" else float(text)
+        number = int(text) if kind == "integer" else float(text)
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ValueError("no number")
     except ValueError as error:
         raise UsageError(f"{text!r} in {whole!r} is not of type {kind}", hint="write it as in level=1:9") from error
+    return number
 
 
 def _measure(points: Any, program: Program) -> None:

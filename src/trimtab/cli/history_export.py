@@ -47,7 +47,7 @@ def command(
     """
     from trimtab.cli.history_options import chosen
     from trimtab.errors import UsageError
-    from trimtab.history import load_format, read_history_at
+    from trimtab.history import is_database, load_format, read_history_at
     from trimtab.report.words import counted
     from trimtab.study import only_history_of
 
@@ -62,6 +62,8 @@ def command(
         raise UsageError(f"{place!r} is a directory", hint="give the name of a file in it")
     if "://" not in place and place != "-" and Path(place).exists() and not force:
         raise UsageError(f"file={place!r} exists already", hint="give another one, or --force")
+    if "://" not in place and is_database(Path(place)):
+        raise UsageError(f"file={place!r} is a database, perhaps a history", hint="give another one")
     with read_history_at(history_url or only_history_of(state_dir, names), state_dir) as history:
         studies = chosen(history, names, options)
         if not studies:

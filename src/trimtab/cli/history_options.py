@@ -21,7 +21,7 @@ __all__ = ["chosen", "print_studies", "query_of", "query_options", "table", "whe
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MACHINE = re.compile(r"^\s*(\d+)\s*x\s*(\S+)\s*$")
+_MACHINE = re.compile(r"\s*(0*[1-9]\d{0,8})\s*x\s*(\S+)\s*")
 _LONGEST = 60
 
 
@@ -88,10 +88,11 @@ def _machine(text: str) -> Machine:
     if text == "here":
         limits = read_limits()
         return Machine(cores=limits.cores, memory_bytes=limits.memory_bytes)
-    found = _MACHINE.match(text)
-    if found is None:
+    found = _MACHINE.fullmatch(text)
+    memory = 0 if found is None else parse_size(found[2])
+    if found is None or not memory:  # what is 0 of a machine counts as not known, and all would be like it
         raise UsageError(f"--like-machine={text!r} is not a machine", hint='write here, or as in "8x32GiB"')
-    return Machine(cores=int(found[1]), memory_bytes=parse_size(found[2]))
+    return Machine(cores=int(found[1]), memory_bytes=memory)
 
 
 def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> list[StudySummary]:

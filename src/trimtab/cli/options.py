@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA_VERSION",
+    "NumberRange",
     "commands_at",
     "history_option",
     "json_option",
@@ -35,6 +37,16 @@ __all__ = [
 SCHEMA_VERSION = 1
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class NumberRange(click.FloatRange):
+    """A number within bounds; "nan" lies outside of all of them, though no comparison says so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def study_file_argument(function: F) -> F:

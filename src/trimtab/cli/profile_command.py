@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.options import NumberRange, json_option, print_json, say, state_option, study_file_argument
 from trimtab.units import counted, format_duration, format_figure, format_percent
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def _as_text(profile: Profile, study_file: Path) -> None:
 @study_file_argument
 @state_option
 @json_option
-@click.option("--seconds", "window_s", metavar="SECONDS", default=0.0, type=click.FloatRange(0, 86_400), show_default=True,
+@click.option("--seconds", "window_s", metavar="SECONDS", default=0.0, type=NumberRange(0, 86_400), show_default=True,
               help="Seconds to observe; 0 uses everything since the statistics were reset.")  # fmt: skip
 @click.option("--database", metavar="NAME", help="Database to observe; default: the one in the target's url.")
-@click.option("--coverage", metavar="SHARE", default=0.95, type=click.FloatRange(0, 1, min_open=True), show_default=True,
+@click.option("--coverage", metavar="SHARE", default=0.95, type=NumberRange(0, 1, min_open=True), show_default=True,
               help="Share of execution time and of calls that the mix should cover.")  # fmt: skip
 @click.option(
     "--most",

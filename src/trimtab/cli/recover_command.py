@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, require_one_of, state_option, tell_news
+from trimtab.cli.options import json_option, print_json, require_one_of, say, state_option, tell_news
 from trimtab.units import counted, format_time
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def command(
     require_one_of(
         {"--check": check, "--show": show, "--retry": retry, "--leave": leave, "--extract": extract is not None}
     )
+    if not (retry or leave or state_dir.is_dir()):  # "nothing to recover" may be true of this folder only
+        say(f"note: there is no state directory {str(state_dir)!r}; --state names the one that the study was run with")
     if check:
         return _check(state_dir, as_json)
     if show:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from trimtab.cli.options import json_option, print_json, say, state_option, study_named
+from trimtab.errors import UsageError
 
 __all__ = ["command"]
 
@@ -21,7 +22,7 @@ def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
     """Undo `trimtab apply NAME`: restore the settings that it changed on the server."""
     from trimtab.study import leave_applied, rollback
 
-    _, name = study_named(name)
+    name = _name_of(name)
     if leave:
         folder = leave_applied(state_dir, name)
         if as_json:
@@ -31,6 +32,15 @@ def command(name: str, state_dir: Path, as_json: bool, leave: bool) -> int:
         return 0
     taken = rollback(name, state_dir, say=say)
     return _show(taken.target, taken.files, taken.action, as_json)
+
+
+def _name_of(text: str) -> str:
+    """The study's name. Its file, which may have been changed since, says no more: whoever has broken it must find the way."""
+    try:
+        return study_named(text)[1]
+    except UsageError as error:
+        hint = "give the study's name instead of its file: trimtab rollback NAME (`trimtab recover --show` lists it)"
+        raise UsageError(error.message, hint=hint) from error
 
 
 def _show(target: str, files: Iterable[str], action: str, as_json: bool) -> int:

@@ -15,7 +15,7 @@ phase whose next trial can be chosen before the last one is told makes up its st
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
@@ -25,7 +25,7 @@ from trimtab.measure import EarlyStop
 from trimtab.records import Context, Role, Trial
 from trimtab.space import Config
 
-__all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "Stream", "side_by_side"]
+__all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "Stream", "announced", "side_by_side"]
 
 T = TypeVar("T")
 
@@ -91,6 +91,26 @@ def side_by_side(lanes: Sequence[Steps[T]]) -> Steps[list[T]]:
     if lanes:
         yield block
     return block.results
+
+
+def announced(steps: Steps[T], say: Callable[[str], None], words: str) -> Steps[T]:
+    """`steps`, of which people are told `words` before the first run; where they ask for none, nothing is said of them."""
+    return (yield from _Announced(steps, say, words))
+
+
+class _Announced(Generator[Ask | SideBySide | Stream, Trial, T]):
+    def __init__(self, steps: Steps[T], say: Callable[[str], None], words: str) -> None:
+        self._steps, self._say, self._words = steps, say, words
+
+    def send(self, value: Any) -> Ask | SideBySide | Stream:
+        wanted = self._steps.send(value)
+        if self._words:
+            self._say(self._words)
+            self._words = ""
+        return wanted
+
+    def throw(self, *error: Any) -> Ask | SideBySide | Stream:
+        return self._steps.throw(*error)
 
 
 class Stopped(TrimtabError):  # noqa: N818 - no error: somebody asked to stop

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
-from trimtab.flow.ask import Steps
+from trimtab.flow.ask import Steps, announced
 from trimtab.flow.losses import acceptable_losses, failed_run, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
@@ -125,12 +125,11 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
     n_before = len(outcome.refused)
     outcome.candidate, outcome.ablation, outcome.worth = ablation.full, ablation, {}
     if task.proof.ablate:
-        scorer.say("removing needless knobs")
-        yield from _ablated(task, scorer, ablation, allowance)
+        yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
         outcome.candidate = ablation.current
     duels = WorthDuels(task, scorer, ablation) if task.proof.ablate else None
-    scorer.say("proving the winner in alternating pairs")
-    prover = yield from _proved(task, scorer, ablation, duels, allowance, n_before)
+    proved = _proved(task, scorer, ablation, duels, allowance, n_before)
+    prover = yield from announced(proved, scorer.say, "proving the winner in alternating pairs")
     outcome.proof = prover.conclude()
     if _should_go_back(task, scorer, ablation, outcome.proof):
         scorer.say("proving the larger config, for the smaller one failed")

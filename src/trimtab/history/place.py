@@ -8,9 +8,31 @@ from trimtab.errors import HistoryError, UsageError
 from trimtab.history.record import StudyRecord, StudySummary
 from trimtab.history.store import History
 
-__all__ = ["find_studies", "find_study", "fixed_place", "open_history_at", "place_of", "read_history_at"]
+__all__ = [
+    "find_studies",
+    "find_study",
+    "fixed_place",
+    "is_database",
+    "open_history_at",
+    "place_of",
+    "read_history_at",
+]
 
 _MOST_NAMED = 10
+
+
+_MAGIC = b"SQLite format 3\0"
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is a SQLite database, such as a history: nothing else is written over one, whoever says so."""
+    try:
+        if not path.is_file():  # nobody may write to a pipe
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
 
 
 def place_of(url: str | None, state_dir: Path) -> str:

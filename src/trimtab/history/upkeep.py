@@ -152,8 +152,10 @@ def back_up(place: str | Path, target: Path) -> int:
     """A copy of the whole history in one SQLite file, as it is at this moment, while others may write; its bytes.
 
     Raises:
-        HistoryError: there is none, `target` exists, or it cannot be written. No half copy stays.
+        HistoryError: there is none, `target` exists, is no name of a file, or cannot be written. No half copy stays.
     """
+    if not target.name:
+        raise HistoryError(f"backup={str(target)!r} is not a file", hint="give a path that you may write to")
     engine = _existing(place)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:

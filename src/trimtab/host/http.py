@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
-from http.client import HTTPConnection, HTTPSConnection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the way back of a program that is asked by HTTP need not ask it
+    from http.client import HTTPConnection
 
 __all__ = ["http_connection"]
 
@@ -13,8 +15,12 @@ def http_connection(host: str, port: int | None, *, is_encrypted: bool, timeout_
 
     The certificate is not checked, for nothing secret is sent: the load checks it.
     """
+    from http.client import HTTPConnection, HTTPSConnection
+
     if not is_encrypted:
         return HTTPConnection(host, port, timeout=timeout_s)
+    import ssl
+
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return HTTPSConnection(host, port, timeout=timeout_s, context=context)

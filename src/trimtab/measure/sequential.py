@@ -304,27 +304,34 @@ class EarlyStop:
         """The best that the candidate's mean may still be."""
         frames = np.array(self._frames)
         n = min(len(frames), int(self._n_operations))
-        half = math.inf
+        mean, half = 0.0, math.inf
         if n:
-            squares = float(((frames - frames.mean()) ** 2).mean()) * n * _variance_inflation(frames)
-            half = _half_width(n, squares, self._level, _NOTHING)
+            mean, _, squares = _moments(frames)
+            inflated = squares / len(frames) * n * _variance_inflation(frames)
+            half = _half_width(n, inflated, self._level, _NOTHING)
         if math.isinf(half):
             return math.inf if self._is_maximised else -math.inf
-        return float(frames.mean()) + (half if self._is_maximised else -half)
+        return mean + (half if self._is_maximised else -half)
 
 
 _MIN_AUTOCORRELATION = 0.5
 _MAX_AUTOCORRELATION = 0.9
 
 
+def _moments(frames: Floats) -> tuple[float, Floats, float]:
+    """Mean, the values without it, and the sum of their squares; plain, for it is asked for in each second of a run."""
+    mean = float(frames.sum()) / len(frames)
+    centred = frames - mean
+    return mean, centred, float((centred**2).sum())
+
+
 def _variance_inflation(frames: Floats) -> float:
     """How many times the variance of the mean of AR(1) values exceeds that of independent ones: (1 + r) / (1 - r)."""
-    n = len(frames)
-    r = _MIN_AUTOCORRELATION
-    squares = float(((frames - frames.mean()) ** 2).sum()) if n else 0.0
-    if n > 2 and squares > 0:
-        centred = frames - frames.mean()
-        raw = float((centred[1:] * centred[:-1]).sum()) / squares
-        # Marriott & Pope (1954): the estimate is too low by about (1 + 3 r) / n.
-        r = float(np.clip(raw + (1 + 3 * raw) / n, _MIN_AUTOCORRELATION, _MAX_AUTOCORRELATION))
+    n, r = len(frames), _MIN_AUTOCORRELATION
+    if n > 2:
+        _, centred, squares = _moments(frames)
+        if squares > 0:
+            raw = float((centred[1:] * centred[:-1]).sum()) / squares
+            # Marriott & Pope (1954): the estimate is too low by about (1 + 3 r) / n.
+            r = min(max(raw + (1 + 3 * raw) / n, _MIN_AUTOCORRELATION), _MAX_AUTOCORRELATION)
     return (1 + r) / (1 - r)

@@ -101,6 +101,8 @@ def consensus_text(consensus: Consensus) -> str:
     """One sentence on where the effect sits."""
     if not consensus.knee:
         return "No knob showed an effect."
+    if len(consensus.knobs) == 1:
+        return f"By {consensus.n_trials} measured trials, the only knob has an effect."
     first = consensus.knobs[: consensus.knee]
     share = percent_text(sum(entry.score for entry in first))
     knobs = "one knob" if consensus.knee == 1 else f"{consensus.knee} of {len(consensus.knobs)} knobs"

@@ -78,8 +78,8 @@ def require_html_place(path: str | Path) -> None:
     """Before what takes long: that a report can be written to `path`, as far as that can be seen now.
 
     Raises:
-        UsageError: its folder is not there, one may not write to it, or it is "-", which other programs take for the
-            standard output.
+        UsageError: its folder is not there, one may not write to it, it is a database, or it is "-", which other programs take
+            for the standard output.
     """
     place = Path(path)
     if str(path) == "-":
@@ -87,6 +87,10 @@ def require_html_place(path: str | Path) -> None:
             "cannot write the report: path='-' would be a file of that name",
             hint="give the name of a file, or /dev/stdout",
         )
+    from trimtab.history import is_database  # here: it brings the database's library along
+
+    if is_database(place):
+        raise _refused(path, "it is a database, perhaps a history")
     if not place.parent.is_dir():
         raise _refused(path, os.strerror(errno.ENOENT))
     if not os.access(place if place.exists() else place.parent, os.W_OK):

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from trimtab.report.explain import without_proven
 from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
-from trimtab.report.words import clean, counted, first_line, percent_text
+from trimtab.report.words import UNKNOWN, clean, counted, first_line, percent_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -81,6 +81,8 @@ def _headline(consensus: Consensus) -> str:
         return f"{first_line(consensus.verdict)}"
     if not consensus.knee:
         return "No knob showed an effect."
+    if len(consensus.knobs) == 1:
+        return "The only knob has an effect."
     share = sum(entry.score for entry in consensus.knobs[: consensus.knee])
     first = "the first knob" if consensus.knee == 1 else f"the first {consensus.knee} knobs"
     return f"Tune {first} of {len(consensus.knobs)}: {percent_text(share)} of the effect seen is theirs."
@@ -107,12 +109,15 @@ def _cells(entry: KnobRank, doc: str, consensus: Consensus, longest: float, plac
     if entry.knob in consensus.not_worth:
         what.append(f"\n{first_line(consensus.not_worth[entry.knob])}", style="yellow")
     bar = "#" * round(_BAR * entry.score / longest) if longest > 0 else ""
+    share, span = percent_text(entry.score), f"{100 * entry.score_low:.0f} to {100 * entry.score_high:.0f}"
+    if len(consensus.knobs) == 1:  # all of the effect is its own, even of one that is nothing but noise
+        share, span, bar = UNKNOWN, "", ""
     return (
         Text(f"{entry.rank:g}"),
         Text(f"{entry.rank_low:.0f} to {entry.rank_high:.0f}", style="dim"),
         Text(clean(entry.knob), style="bold" if is_worth else ""),
-        Text(percent_text(entry.score)),
-        Text(f"{100 * entry.score_low:.0f} to {100 * entry.score_high:.0f}", style="dim"),
+        Text(share),
+        Text(span, style="dim"),
         Text(bar, style="green" if is_worth else "dim"),
         what,
     )

@@ -185,14 +185,12 @@ def _conditions(summary: Summary) -> Table:
 
 def _explanation(explanation: Explanation) -> RenderableType:
     consensus = explanation.consensus
-    if consensus is None:
+    if consensus is None or not consensus.knee or len(consensus.knobs) == 1:  # the share of the only one says nothing
         return Text(explanation.text)
     table = _table("rank", "knob", "share", "90 % interval", right=("rank", "share"))
-    for entry in consensus.knobs[: min(max(consensus.knee, 1), _SHOWN_RANKS)]:
+    for entry in consensus.knobs[: min(consensus.knee, _SHOWN_RANKS)]:
         interval = f"{percent_text(entry.score_low)} to {percent_text(entry.score_high)}"
         table.add_row(f"{entry.rank:g}", Text(clean(entry.knob), style="bold"), percent_text(entry.score), interval)
-    if not consensus.knee:
-        return Text(explanation.text)
     hidden = consensus.knee - _SHOWN_RANKS
     rest = [Text(f"and {counted(hidden, 'knob')} more of them", style="dim")] if hidden > 0 else []
     return Group(Text(explanation.text), table, *rest)

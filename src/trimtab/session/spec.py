@@ -20,6 +20,11 @@ __all__ = ["KnobSpec", "LayerSpec", "PriorSpec", "SessionSpec", "faults_of", "re
 
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 _KNOB = r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"
+_IN_WORDS = {
+    _NAME: "up to 64 letters, digits and . _ - are allowed, the first a letter or a digit",
+    _KNOB: "up to 128 letters, digits and . _ - are allowed, the first a letter or _",
+}
+"""What a pattern takes, for people."""
 _DIRECTIONS = {"minimise": "cost", "maximise": "score"}
 _MAX_LEASE_S = 7 * 86400.0
 _CLOSE = 0.001
@@ -182,7 +187,8 @@ class SessionSpec(_Model):
         baseline = space.validate({**space.default(), **self.baseline})
         if not space.is_feasible(baseline):
             raise SpaceError(
-                "the baseline breaks a constraint", hint='give a "baseline" that meets all of "constraints"'
+                "the baseline breaks a constraint",
+                hint='begin with values that meet all of them: "baseline" of a session, --start of `trimtab exec`',
             )
         if self.min_pairs > self.max_pairs:
             raise UsageError(f"min_pairs={self.min_pairs} is more than max_pairs={self.max_pairs}", hint="swap them")
@@ -227,7 +233,12 @@ def read_spec(data: bytes | str) -> SessionSpec:
 def faults_of(error: ValidationError) -> str:
     """What is wrong, key by key, without what was sent."""
     faults = [
-        f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in error.errors(include_input=False)
+        f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_in_words(dict(fault))}"
+        for fault in error.errors(include_input=False)
     ]
     more = f"; and {len(faults) - 5} more" if len(faults) > 5 else ""
     return "; ".join(faults[:5]) + more
+
+
+def _in_words(fault: Mapping[str, Any]) -> str:
+    return str(_IN_WORDS.get(fault.get("ctx", {}).get("pattern", ""), fault["msg"]))

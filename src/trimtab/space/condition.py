@@ -11,11 +11,33 @@ import numpy as np
 
 from trimtab.errors import SpaceError
 from trimtab.space.evaluate import Column, evaluate, holds
-from trimtab.space.expression import Node, Type, check, names_in, parse
+from trimtab.space.expression import (
+    COMPARISONS,
+    Binary,
+    Choose,
+    Name,
+    Node,
+    Number,
+    Type,
+    Unary,
+    check,
+    names_in,
+    parse,
+)
 from trimtab.space.knob import Knob, Value
+from trimtab.space.lexer import syntax_error
 from trimtab.units import Dimension
 
-__all__ = ["Condition", "amount", "as_column", "constant_type", "is_shown", "is_true", "ordered_conditions"]
+__all__ = [
+    "Condition",
+    "amount",
+    "as_column",
+    "constant_type",
+    "is_shown",
+    "is_true",
+    "ordered_conditions",
+    "require_condition",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +55,44 @@ def as_column(value: Value) -> Column:
     return np.str_(value) if isinstance(value, str) else np.float64(value)
 
 
+def require_condition(text: str) -> None:
+    """That a text is a condition, and not arithmetic, which would hold wherever it is not 0. A bare name may stand for a boolean.
+
+    Raises:
+        SpaceError: it is arithmetic, or not in the language.
+    """
+    found = _arithmetic(_parsed(text)[0])
+    if found is not None:
+        error = syntax_error(text, found.position, "arithmetic instead of a condition")
+        raise SpaceError(error.message, hint="compare it with something, as in: reads > 2 * writes")
+
+
+def _arithmetic(node: Node) -> Node | None:
+    """The first part that is to be true or false and is neither; truth itself is 1 and 0."""
+    match node:
+        case Binary(op="and" | "or"):
+            parts: tuple[Node, ...] = (node.left, node.right)
+        case Unary(op="not"):
+            parts = (node.operand,)
+        case Choose():
+            parts = (node.condition, node.yes, node.no)
+        case Binary() if node.op in COMPARISONS:
+            parts = ()
+        case Name() | Number(value=0 | 1, dimension=Dimension.NUMBER):
+            parts = ()
+        case _:
+            return node
+    return next((found for part in parts if (found := _arithmetic(part)) is not None), None)
+
+
 def is_true(text: str, facts: Mapping[str, float], dimensions: Mapping[str, Dimension]) -> bool:
     """Whether a condition holds for plain facts: numbers in base units, of the given dimensions.
 
     Raises:
-        SpaceError: it is not in the language, or speaks of something that is no fact.
+        SpaceError: it is not in the language, is no condition, or speaks of something that is no fact.
     """
-    tree = parse(text)
+    require_condition(text)
+    tree = _parsed(text)[0]
     check(tree, {name: Type(dimension=dimensions[name]) for name in facts if name in dimensions}, text)
     return bool(holds(tree, {name: np.float64(value) for name, value in facts.items()}).all())
 
@@ -48,10 +101,13 @@ def is_shown(text: str, counted: Mapping[str, float]) -> bool:
     """Whether a condition over counts of a server holds; so it does where it is empty, or one of its counts is not known.
 
     Raises:
-        SpaceError: it is not in the language.
+        SpaceError: it is not in the language, or is no condition.
     """
-    names = _parsed(text)[1] if text else ()
-    if not text or any(name not in counted for name in names):
+    if not text:
+        return True
+    require_condition(text)
+    names = _parsed(text)[1]
+    if any(name not in counted for name in names):
         return True
     return is_true(text, {name: counted[name] for name in names}, dict.fromkeys(names, Dimension.NUMBER))
 
@@ -119,6 +175,7 @@ def ordered_conditions(
         if not known.keys() >= names.keys():
             continue
         check(tree, known, knob.condition)
+        require_condition(knob.condition)
         inside = tuple(name for name in names if name in types)
         outside = {name: as_column(fixed[name]) for name in names if name not in types}
         found[knob.name] = Condition(knob.name, tree, inside, outside)

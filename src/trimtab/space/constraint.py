@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.errors import SpaceError
 from trimtab.space.axis import base_value, format_base
-from trimtab.space.condition import as_column, constant_type
+from trimtab.space.condition import as_column, constant_type, require_condition
 from trimtab.space.evaluate import Column, evaluate, excess, holds
 from trimtab.space.expression import COMPARISONS, Binary, Node, Type, check, conjuncts, names_in, parse
 from trimtab.space.interval import Interval, Possible, can_hold, span
@@ -78,12 +78,14 @@ class Constraint:
         """The constraint over `knobs`; names that are none are taken from `constants`, then from `fixed`.
 
         Raises:
-            SpaceError: an unknown name, arithmetic on texts, sizes beside durations, or a text in place of a condition.
+            SpaceError: an unknown name, arithmetic on texts, sizes beside durations, or a text or arithmetic in place of a
+                condition.
         """
         constants = {**(fixed or {}), **self.constants}
         types = {**{n: constant_type(v) for n, v in constants.items()}, **{n: type_of(k) for n, k in knobs.items()}}
         if check(self.tree, types, self.text).is_text:
             raise SpaceError(f"{self.text!r} is a text and no condition", hint='compare it, as in: method == "ring"')
+        require_condition(self.text)
         inside = tuple(name for name in self.names if name in knobs)
         outside = {name: constants[name] for name in self.names if name not in knobs}
         return BoundConstraint(self, inside, outside, types, tuple(conjuncts(self.tree)))

@@ -201,6 +201,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"study file={path.name} is not TOML: {error}", hint="see docs/reference/study-file.md"
         ) from error
+    except ValueError as error:  # Python's own, of an integer of thousands of digits
+        raise UsageError(
+            f"study file={path.name} has a number of too many digits", hint="see docs/reference/study-file.md"
+        ) from error
 
 
 def load_study_file(path: Path) -> StudyFile:

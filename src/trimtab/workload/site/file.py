@@ -165,7 +165,7 @@ def load_site(path: Path) -> SiteFile:
     """
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # also Python's own, of an integer of thousands of digits
         raise UsageError(f"site={path}: {error}", hint="see docs/reference/site.md") from error
     try:
         return _parse(path.stem, values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,20 @@ def stationary_shares(
 
     Sessions that only a number of interactions or a time ends count as endless.
     """
-    names = list(table)
+    rows = tuple((name, tuple(weights.items())) for name, weights in table.items())
+    return dict(_shares(rows, start, is_literal))
+
+
+@lru_cache(maxsize=64)
+def _shares(
+    rows: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], start: str, is_literal: bool
+) -> tuple[tuple[str, float], ...]:
+    """Once for a table: it takes up to a second, where sessions go to and fro for long, and every trial asks for it."""
+    names = [name for name, _ in rows]
     place = {name: i for i, name in enumerate(names)}
     onward, back = np.zeros((len(names), len(names))), np.zeros(len(names))
-    for name, weights in table.items():
-        row = _cut(name, weights) if is_literal else weights
+    for name, weights in rows:
+        row = _cut(name, dict(weights)) if is_literal else dict(weights)
         whole = sum(row.values()) * (1.0 + _LEAK)
         for to, weight in row.items():
             if to == BACK:
@@ -47,7 +57,7 @@ def stationary_shares(
             elif to != END:
                 onward[place[name], place[to]] += weight / whole
     visits = _visits(onward, _returns(onward, back))[place[start]]
-    return dict(zip(names, map(float, visits / visits.sum()), strict=True))
+    return tuple(zip(names, map(float, visits / visits.sum()), strict=True))
 
 
 def _cut(name: str, weights: Mapping[str, float]) -> dict[str, float]:
