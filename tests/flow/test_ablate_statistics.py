@@ -64,10 +64,6 @@ class Machine:
     def noise_sd(self) -> float:
         return self.track.summary().noise_sd
 
-    @property
-    def usual_noise_sd(self) -> float:
-        return self.noise_sd
-
     def gain(self, config: Config) -> float:
         """Log of the truth: an effect is whole from `saturation` on."""
         effects = [effect * min(1.0, float(config[name]) / self.saturation) for name, effect in self.effects.items()]
@@ -231,7 +227,7 @@ def test_what_was_given_up_before_the_ablation_counts() -> None:
     space = Space([Knob(name="a", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0)])
     machine = Machine({"a": 0.5}, 0.0, np.random.default_rng(0))
     task: Any = SimpleNamespace(space=space, baseline=space.default(), proof=ProofOptions(min_gain=0.02))
-    scorer: Any = SimpleNamespace(trials=machine.trials, usual_noise_sd=0.3)
+    scorer: Any = SimpleNamespace(trials=machine.trials, noise_sd=0.3)
     winner = Config({"a": 1.0})
     for config, role in ((task.baseline, Role.BASELINE), (winner, Role.SEARCH)):
         machine.measure(config, role)

@@ -47,10 +47,6 @@ class Machine:
     def spent_s(self) -> float:
         return COST_S * len(self.trials)
 
-    @property
-    def usual_noise_sd(self) -> float:
-        return self.noise_sd
-
     def say(self, line: str) -> None: ...
 
     def measure(self, config: Config, role: Role) -> Any:
@@ -206,7 +202,7 @@ def test_what_has_failed_once_does_not_lead_though_no_run_is_left() -> None:
         for i, (config, status, loss) in enumerate(told)
     ]
     task: Any = SimpleNamespace(baseline=Config({"a": 0.0, "b": 0.0}), objective=Objective("throughput"))
-    scorer: Any = SimpleNamespace(trials=trials, usual_noise_sd=0.01, in_question=trials, par=0.0)
+    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.01, in_question=trials, par=0.0)
     spent: Any = SimpleNamespace(is_empty=True)
     with pytest.raises(StopIteration) as end:
         next(_leader(task, scorer, spent))

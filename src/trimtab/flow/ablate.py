@@ -155,7 +155,7 @@ def most_given_up(task: Task, tolerance: float, loss: float) -> float:
 
 def start_ablation(task: Task, scorer: Scorer, winner: Config, lost: float = 0.0) -> Ablation:
     """An ablation at its beginning; what `winner` has `lost` already of the gain of a larger config counts as given up."""
-    tolerance = max(task.proof.min_gain, scorer.usual_noise_sd)
+    tolerance = max(task.proof.min_gain, scorer.noise_sd)
     most = most_given_up(task, tolerance, mean_loss(scorer.trials, winner) - lost) - lost
     return Ablation(full=winner, current=winner, tolerance=tolerance, most=max(most, 0.0))
 

@@ -234,7 +234,7 @@ def _contenders(task: Task, scorer: Scorer, means: dict[Config, float]) -> list[
     No repeat for what cannot win: its lucky value is already worse than the baseline, or surely than the leader; or those that
     did not choose it are.
     """
-    reach = _SURE * 2**0.5 * scorer.usual_noise_sd
+    reach = _SURE * 2**0.5 * scorer.noise_sd
     close: list[Config] = []
     for config, mean in means.items():
         if mean >= scorer.par or (close and mean > means[close[0]] + reach):
@@ -252,7 +252,7 @@ def _se(scorer: Scorer, one: Config, other: Config) -> float:
     if one == other:
         return 0.0
     n = [len(fresh_losses(scorer.trials, config)) for config in (one, other)]
-    return scorer.usual_noise_sd * math.sqrt(1 / n[0] + 1 / n[1])
+    return scorer.noise_sd * math.sqrt(1 / n[0] + 1 / n[1])
 
 
 def _n_since_baseline(scorer: Scorer) -> int:
@@ -277,7 +277,7 @@ def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
 
 def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
     """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
-    slack, best = max(task.proof.min_gain, scorer.usual_noise_sd), fresh_mean(scorer.trials, leader)
+    slack, best = max(task.proof.min_gain, scorer.noise_sd), fresh_mean(scorer.trials, leader)
     fewer = [c for c in _means(task, scorer) if _n_lines(task, c) < _n_lines(task, leader)]
     limits = {c: _limit(task, scorer, slack, best, _n_lines(task, leader) - _n_lines(task, c)) for c in fewer}
     for _ in range(_SIMPLER_TRIED):
@@ -297,7 +297,7 @@ def _thinned(
 ) -> Steps[Config]:
     """`start` without the knobs that were no better than their found values in single runs. What it has lost already of the
     gain of `leader`, the best of the search, counts."""
-    current, slack = start, max(task.proof.min_gain, scorer.usual_noise_sd)
+    current, slack = start, max(task.proof.min_gain, scorer.noise_sd)
     runs.small(_n_lines(task, start))
     core = _core(task, scorer, start, slack)
     weak, sure = weak_and_sure(task, scorer.trials, start, slack, core)

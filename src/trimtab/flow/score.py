@@ -10,7 +10,7 @@ from dataclasses import replace
 from trimtab.errors import UsageError
 from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
-from trimtab.measure import BaselineTrack, Interval, Measurement, usual_sd
+from trimtab.measure import BaselineTrack, Interval, Measurement
 from trimtab.records import Context, Fault, Role, Status, Trial
 from trimtab.space import Config
 from trimtab.units import format_figure
@@ -180,11 +180,6 @@ class Scorer:
         """Relative standard deviation of one measurement from run to run, drift taken out; 0 before two baselines."""
         sd = self.track.summary().noise_sd if len(self.track) >= 2 else 0.0
         return sd if math.isfinite(sd) else 0.0
-
-    @property
-    def usual_noise_sd(self) -> float:
-        """As `noise_sd`, without odd runs where there are enough of the baseline to tell."""
-        return usual_sd(self.track.logs, self.noise_sd)
 
     @property
     def par(self) -> float:
