@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -245,3 +246,11 @@ def test_the_result_is_shown_where_the_page_cannot_be_written(
 def test_a_page_does_not_stand_in_the_way_of_the_trials(run: Run, tuned: FakeStudy) -> None:
     assert run("report", "fake", "--html", "page.html").out == ""
     assert "times as fast as yours" in run("report", "fake", "--html", "page.html", "--trials").out
+
+
+def test_a_broken_study_file_does_not_hide_the_way_back(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text("[study")
+    ran = run("rollback", "study.toml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "study file=study.toml is not TOML" in ran.err
+    assert "hint: give the study's name instead of its file: trimtab rollback NAME (`trimtab recover --show`" in ran.err

@@ -158,14 +158,6 @@ def test_recover_and_rollback_of_nothing_make_nothing(run: Run, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_broken_study_file_does_not_hide_the_way_back(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "study.toml").write_text("[study")
-    ran = run("rollback", "study.toml")
-    assert (ran.code, ran.out) == (2, "")
-    assert "study file=study.toml is not TOML" in ran.err
-    assert "hint: give the study's name instead of its file: trimtab rollback NAME (`trimtab recover --show`" in ran.err
-
-
 def test_recover_with_nothing_to_do(run: Run) -> None:
     ran = run("recover")
     assert (ran.code, ran.out) == (0, "nothing to recover\n")

@@ -81,7 +81,7 @@ class StolenTime:
         share, self._usual = m.steal_share / self._n_cores, median(self._shares or [0.0])
         self._shares.append(share)
         is_believed = result.breach is None and status in (Status.OK, Status.STOPPED_EARLY)
-        if n_again == _MAX_AGAIN or not is_believed or share <= max(self._most, self._usual + self._noise_sd):
+        if n_again == _MAX_AGAIN or not is_believed or share <= self._most or share <= self._usual + self._noise_sd:
             return False
         self._n_again = n_again + 1
         self._say(f"the hypervisor took {format_percent(share)} of this machine's CPU from the run: it is repeated")

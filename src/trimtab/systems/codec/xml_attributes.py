@@ -25,8 +25,7 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(rf"\s+(?P<name>{_NAME})\s*=\s*(?P<raw>\"[^\"]*\"|'[^']*')")
 _STEP = re.compile(rf"(?P<name>{_NAME})(?P<tests>(?:\[{_NAME}=[^\]]*\])*)")
 _TEST = re.compile(rf"\[(?P<name>{_NAME})=(?P<value>[^\]]*)\]")
-_ENTITIES = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
-"""What an ampersand begins is what was meant, and no entity again: it comes last."""
+_ENTITIES = {"&quot;": '"', "&apos;": "'"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +120,9 @@ def _elements(text: str) -> Sequence[_Element]:
     return tuple(_tags(text))
 
 
-def _unescaped(raw: str) -> str:
-    for entity, character in _ENTITIES.items():
-        raw = raw.replace(entity, character)
-    return raw
-
-
 def _tags(text: str) -> Iterator[_Element]:
+    from xml.sax.saxutils import unescape  # here: it brings urllib along, and most catalogues have no XML
+
     path: list[tuple[str, Mapping[str, str]]] = []
     for tag in _MARKUP.finditer(text):
         if tag["name"] is None:
@@ -139,7 +134,7 @@ def _tags(text: str) -> Iterator[_Element]:
         attributes = tuple(
             _Attribute(
                 found["name"],
-                _unescaped(found["raw"][1:-1]),
+                unescape(found["raw"][1:-1], _ENTITIES),
                 offset + found.start("raw"),
                 offset + found.end("raw"),
                 offset + found.start(),
