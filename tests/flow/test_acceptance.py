@@ -222,6 +222,7 @@ def test_one_odd_run_of_the_baseline_hides_no_gain() -> None:
     test = proof_after(BEFORE, ODD)
     assert unmet(test) == ["gain"]
     assert test.is_one_pair_short
+    assert text_of(test, "gain").endswith("and 1.03 in the mean, because of the noise from run to run without odd runs")
     assert text_of(test, "baseline") == (
         "the baseline varies by 25 % from run to run, and without odd runs by 5 % (at most 20 % for any claim)"
     )

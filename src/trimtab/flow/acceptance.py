@@ -295,6 +295,7 @@ class Acceptance:
         text += f"needed: more than {1 + rule.delta:.3g}"
         if rule.least > rule.delta:
             text += f", and {1 + rule.least:.3g} in the mean, because of the noise from run to run"
+            text += " without odd runs" if rule.usual_noise < rule.noise_sd else ""
         if not self._is_gain_met and self._complies:
             text += ", but not of a config that meets a constraint which yours misses"
         return Condition("gain", self._is_gain_met or self._complies, text)
