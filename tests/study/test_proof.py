@@ -148,7 +148,7 @@ class TestARunOfTheBaseline:
         self, fake: FakeStudy, of: Role, result: str
     ) -> None:
         """Three pairs have proven the gain, and do not tell it to a quarter; one of the winner's own counts against it."""
-        self._dying(fake, 99, once="measuring what each line is worth", of=of)
+        self._dying(fake, 99, once="measuring the gain more closely", of=of)
         fake.workload.noise_sd = 0.06
         fake.text = fake.text.replace('"12 trials"', '"24 trials"\nseed = 0')
         record, trials = fake.tune()

@@ -310,8 +310,9 @@ def _figures(duel: Duel) -> str:
 
 
 def drop_line(task: Task, ablation: Ablation, duel: Duel) -> None:
-    """Takes what `duel` was about from `ablation.current`, its reference: it was shown to be needless."""
-    _drop(task, ablation, duel, "needless", _figures(duel))
+    """Takes what `duel` was about from `ablation.current`, its reference, which the proof has shown to do without."""
+    verdict = "needless" if duel.ratio.high < 1 + ablation.tolerance else "not_told_apart"
+    _drop(task, ablation, duel, verdict, _figures(duel))
 
 
 def _drop(task: Task, ablation: Ablation, duel: Duel, verdict: str, figures: str) -> bool:

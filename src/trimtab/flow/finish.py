@@ -137,14 +137,14 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
         duels = WorthDuels(task, scorer, ablation)
     if duels is None or not outcome.proof.is_better:
         return
-    if duels.is_open:
-        scorer.say("measuring what each line is worth")
     # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
     keep = 0 if ablation.went_back else prover.n_runs_wanted
-    yield from duels.finish(allowance.purse(keep))
+    worth = duels.finish(allowance.purse(keep))
+    yield from announced(worth, scorer.say, "measuring what each line is worth")
     if not ablation.went_back and not _take_smaller(task, outcome, ablation, prover):
         outcome.worth = duels.lines()
-        yield from prover.run(lambda: prover.is_settled)
+        more = prover.run(lambda: prover.is_settled)
+        yield from announced(more, scorer.say, "measuring the gain more closely")
         outcome.proof = prover.conclude()
     outcome.worth = duels.lines() if outcome.proof.is_better else {}
 

@@ -213,11 +213,11 @@ class Prover:
         return replace(proof, is_void=is_lost and self._is_void)
 
     def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
-        """The candidate without one line that was shown to be worth no more than `tolerance`, proven by the same blocks; None:
-        there is none. Of several the one whose line looks least worth."""
+        """The candidate without one line that was shown to be worth no more than `tolerance`, or without which it was no worse,
+        proven by the same blocks; None: there is none. Of several the one whose line looks least worth."""
         found: list[tuple[float, int, Duel, Proof]] = []
         for duel in self._duels:
-            if duel.n_pairs < _MIN_DUEL_PAIRS or duel.failure or duel.ratio.high >= 1 + tolerance:
+            if duel.n_pairs < _MIN_DUEL_PAIRS or duel.failure or not _earns_nothing(duel, tolerance):
                 continue
             pairs = self._smaller[duel.challenger]
             proof = _conclude(pairs, self._task.objective.is_maximised, self._rule.delta, "")
@@ -227,6 +227,11 @@ class Prover:
             return None
         _, _, duel, proof = min(found, key=lambda each: each[:2])
         return duel, proof
+
+
+def _earns_nothing(duel: Duel, tolerance: float) -> bool:
+    """Whether the config may go without the line of `duel`: the interval shows it, or the config was no worse without it."""
+    return duel.ratio.high < 1 + tolerance or duel.ratio.estimate <= 1
 
 
 def _is_told(duel: Duel) -> bool:

@@ -75,11 +75,6 @@ class WorthDuels:
             _open_alone(task, scorer, ablation, self._lines, self.alone)
 
     @property
-    def is_open(self) -> bool:
-        """Whether there is anything to measure."""
-        return any(not _is_known(duel) for duel in (*self.without.values(), *self.alone.values()))
-
-    @property
     def beside_the_proof(self) -> list[Duel]:
         """Those whose reference is the candidate itself and that are not told yet: they can share the proof's runs."""
         return [d for d in self.without.values() if d.reference == self._ablation.current and not d.n_pairs]
