@@ -114,6 +114,50 @@ def test_upper_ends_of_ranges_are_left_out() -> None:
     assert np.mean(np.array(seen) > 0) > 0.8
 
 
+def _played(n_plays: int) -> tuple[AutoSearcher, set[Config]]:
+    """After the baseline and so many plays of one setting each; and what its design gives, as it gives it."""
+    space = grid(10)
+    searcher, given = AutoSearcher(problem(space, budget=30)), set[Config]()
+    make = searcher.design.next
+
+    def noted(ledger: Ledger) -> Config | None:
+        config = make(ledger)
+        given.update([config] if config is not None else [])
+        return config
+
+    searcher.design.next = noted  # type: ignore[method-assign]
+    searcher.tell(trial(space.default(), 0, 0.0))
+    for number, name in enumerate(list(space.knobs)[:n_plays], start=1):
+        searcher.tell(trial(space.default().replace({name: 60}), number, 0.02 * number - 0.2))
+    return searcher, given
+
+
+def test_models_and_design_take_turns_once_plays_were_measured() -> None:
+    searcher, given = _played(6)
+    turns = []
+    for number in range(7, 21):
+        config = searcher.ask()[0]
+        turns.append(config in given)
+        searcher.tell(trial(config, number, -0.1))
+    assert turns == [False, True] * 5 + [False] * 4
+    assert len(given) == n_first(10, 30) == 5
+
+
+def test_the_design_comes_first_where_little_was_measured_before() -> None:
+    searcher, given = _played(4)
+    configs = searcher.ask(5)
+    assert given == set(configs)
+
+
+def test_what_is_lost_of_a_design_that_takes_turns_is_asked_again() -> None:
+    searcher, given = _played(6)
+    first, second = searcher.ask(2)
+    assert given == {second}
+    for number, config in enumerate((first, second), start=7):
+        searcher.tell(trial(config, number, None, status=Status.INFRASTRUCTURE))
+    assert second in searcher.ask(2)
+
+
 def test_an_infrastructure_fault_makes_the_design_ask_again() -> None:
     searcher = AutoSearcher(problem(grid(6)))
     config = searcher.ask()[0]

@@ -59,7 +59,8 @@ _FAR_FOREST = 0.6
 
 
 class AutoSearcher(BayesianSearcher):
-    """Advice, a space-filling design, then a Gaussian process, a trust region and a forest in turn."""
+    """Advice, a space-filling design, then a Gaussian process, a trust region and a forest in turn; after plays the design has
+    every second turn."""
 
     NAME: ClassVar[str] = "auto"
     OPTIONS: ClassVar[Options] = {
@@ -94,7 +95,7 @@ class AutoSearcher(BayesianSearcher):
         par = math.nan if self.filler == self.problem.baseline else 0.0
         design = InteriorDesign(
             self.space, n, self.problem.seed, self.filler, self.belief, par=par,
-            n_before=self.problem.n_before, step=temper.step, share=temper.share,
+            n_before=self.problem.n_before, step=temper.step, share=temper.share, is_sharing=True,
         )  # fmt: skip
         members = self._members()
         return design, [members[name] for name in temper.turns]

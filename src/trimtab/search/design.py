@@ -17,7 +17,7 @@ import scipy  # its stats, most of a second to load, come on first use
 from numpy.typing import NDArray
 
 from trimtab.search.belief import Belief
-from trimtab.search.ledger import Evidence, Ledger
+from trimtab.search.ledger import Evidence, Ledger, measured
 from trimtab.space import Config, Space
 
 __all__ = ["Design", "InteriorDesign", "ListedDesign", "n_first"]
@@ -41,6 +41,9 @@ _FREE = 2
 _ALL = 40
 """Knobs that the first config may change."""
 
+_TELLING = 6
+"""Configs measured before a design (plays, past studies) from which on a model has something to go on."""
+
 _LOWEST = 0.10
 """Share of numbers put on the low end of their range: it holds surprises more often than the rest."""
 
@@ -48,8 +51,13 @@ _LOWEST = 0.10
 class Design(Protocol):
     """Configs to try before a model is asked."""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all its configs have been given, but for those that are lost and given again."""
+        ...
+
     def next(self, ledger: Ledger) -> Config | None:
-        """The next one, feasible and new; None when the design is done."""
+        """The next one, feasible and new; None when the design is done or leaves its turn to a model."""
         ...
 
 
@@ -68,6 +76,9 @@ class ListedDesign:
     def __init__(self, space: Space, configs: Sequence[Config]) -> None:
         self.configs = [config for config in configs if space.is_feasible(config)]
 
+    is_over = True
+    """What `next` does not give is none of its configs, or was measured."""
+
     def next(self, ledger: Ledger) -> Config | None:
         """As `Design.next`."""
         return next(filter(ledger.is_new, self.configs), None)
@@ -79,7 +90,8 @@ class InteriorDesign:
     The centre of the first two is the best config that was measured and is not of the design (baseline, advice, plays, what the
     user gave); that of the others is the best of all. After a failure, or a config much worse than the baseline, fewer knobs
     move away from it; while configs work, more do, but never more than half of them from the third config on, or while the
-    centre is clearly better than the baseline.
+    centre is clearly better than the baseline. Where enough was measured before it for a model to go on, it may share the turns
+    with the models, which begin: what plays have found is gone on with at once.
 
     Args:
         space, n, seed: n configs.
@@ -91,11 +103,13 @@ class InteriorDesign:
         reach: share of each range, from its low end, that is sampled.
         step: how far towards the sampled place a config goes; 1: all the way.
         share: share of the knobs that the first config moves.
+        is_sharing: whether it leaves every second turn to a model where enough was measured before it.
     """
 
     def __init__(
         self, space: Space, n: int, seed: int, home: Config, belief: Belief | None, *,
         par: float = 0.0, n_before: int = 0, reach: float = 0.85, step: float = 1.0, share: float = 1.0,
+        is_sharing: bool = False,
     ) -> None:  # fmt: skip
         self._space, self._seed, self._home, self._belief = space, seed, home, belief
         self._reach, self._step, self._par = reach, step, par
@@ -107,9 +121,22 @@ class InteriorDesign:
         self._rows: list[Array] = list(cube)
         self._asked: list[Config] = []
         self._n_before = self._n_made = n_before
+        self._is_sharing: bool | None = None if is_sharing else False
+        self._is_due = True
+
+    @property
+    def is_over(self) -> bool:
+        """As `Design.is_over`."""
+        return self._n_made >= len(self._rows)
 
     def next(self, ledger: Ledger) -> Config | None:
         """As `Design.next`."""
+        if self._is_sharing is None:
+            self._is_sharing = len(measured(ledger.evidence)) >= _TELLING
+        if self._is_sharing and not self.is_over:
+            self._is_due = not self._is_due
+            if not self._is_due:
+                return None
         for config in self._asked:
             if ledger.is_new(config):
                 return config

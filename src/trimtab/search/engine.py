@@ -125,7 +125,7 @@ class BayesianSearcher(SearcherBase):
         if planned is not None:
             return planned
         # While something is pending it may yet be lost to a fault of the machine, and is then asked again.
-        self._is_designed = self._is_designed or not self.pending
+        self._is_designed = self._is_designed or (self.design.is_over and not self.pending)
         if self.space.n_dims == 0 or len(measured(self.ledger.evidence)) < 2:
             return self._unlike_failures(rng)
         member = self.members[self._n_turns % len(self.members)]
@@ -136,7 +136,7 @@ class BayesianSearcher(SearcherBase):
         return config
 
     def _planned(self) -> Config | None:
-        """The next config of the design; None when it is done."""
+        """The next config of the design; None when it is done, or the turn is a member's."""
         return self.design.next(self.ledger)
 
     def _asked(self, member: Member, rng: np.random.Generator) -> Config:
