@@ -126,7 +126,8 @@ def amount(text: str, facts: Mapping[str, Value]) -> float:
         known = tuple((name, facts[name]) for name in _parsed(text)[1] if name in facts)
         return _amount(text, known)
     except SpaceError as error:
-        hint = f"use + - * / min() max(), sizes (8MB), durations (30s), and: {', '.join(facts) or 'no names'}"
+        names = f"and: {', '.join(facts)}" if facts else "and no names"
+        hint = f"use + - * / min() max(), sizes (8MB), durations (30s), {names}"
         raise SpaceError(f"cannot evaluate expression={text[:200]!r}: {error.message}", hint=hint) from error
 
 

@@ -43,20 +43,19 @@ impl Strategy {
     /// the first one is the row's first place.
     pub(super) fn replicas(&self, owners: &Owners, places: &[Place], home: &str) -> Vec<Vec<u16>> {
         let is_home = |node: &u16| places[usize::from(*node)].datacenter == home;
+        let nodes: HashSet<u16> = owners.iter().map(|(_, node)| *node).collect();
         let starts = 0..owners.len();
         match self {
-            Self::Simple(copies) => starts
-                .map(|start| {
-                    let mut found = distinct(around(owners, start));
-                    found.truncate(*copies);
-                    found.retain(is_home);
-                    found
-                })
-                .collect(),
+            Self::Simple(copies) => {
+                let copies = nodes.len().min(*copies);
+                starts.map(|start| distinct(around(owners, start)).take(copies).filter(is_home).collect()).collect()
+            }
             Self::Network(copies) => {
-                let copies = copies.get(home).copied().unwrap_or_default();
-                let walk = |start| distinct(around(owners, start).filter(|node| is_home(node)));
-                starts.map(|start| spread(&walk(start), places, copies)).collect()
+                let nodes: Vec<u16> = nodes.into_iter().filter(is_home).collect();
+                let n_racks = nodes.iter().map(|node| rack_of(places, *node)).collect::<HashSet<_>>().len();
+                let copies = copies.get(home).copied().unwrap_or_default().min(nodes.len());
+                let walk = |start| distinct(around(owners, start).filter(is_home));
+                starts.map(|start| spread(walk(start), places, n_racks, copies)).collect()
             }
         }
     }
@@ -67,29 +66,26 @@ fn around(owners: &Owners, start: usize) -> impl Iterator<Item = u16> {
     owners[start..].iter().chain(&owners[..start]).map(|(_, node)| *node)
 }
 
-fn distinct(nodes: impl Iterator<Item = u16>) -> Vec<u16> {
+fn distinct(nodes: impl Iterator<Item = u16>) -> impl Iterator<Item = u16> {
     let mut seen = HashSet::new();
-    nodes.filter(|node| seen.insert(*node)).collect()
+    nodes.filter(move |node| seen.insert(*node))
 }
 
-/// So many nodes of one data center: each rack gets one copy before a rack gets a second one.
-fn spread(walk: &[u16], places: &[Place], copies: usize) -> Vec<u16> {
-    let rack_of = |node: &u16| places[usize::from(*node)].rack.as_str();
-    let n_racks = walk.iter().map(rack_of).collect::<HashSet<_>>().len();
-    let mut n_repeats = copies.saturating_sub(n_racks);
-    let (mut racks, mut found) = (HashSet::new(), Vec::new());
-    for node in walk {
-        if found.len() == copies {
-            break;
-        }
-        if racks.insert(rack_of(node)) {
-            found.push(*node);
-        } else if n_repeats > 0 {
-            n_repeats -= 1;
-            found.push(*node);
-        }
-    }
-    found
+fn rack_of(places: &[Place], node: u16) -> &str {
+    &places[usize::from(node)].rack
+}
+
+/// So many nodes of one data center, which has as many: each rack gets one copy before a rack gets a second one. The walk ends
+/// with the last one, so that a large ring is not gone around for each of its tokens.
+fn spread(walk: impl Iterator<Item = u16>, places: &[Place], n_racks: usize, copies: usize) -> Vec<u16> {
+    let (mut racks, mut n_repeats) = (HashSet::new(), copies.saturating_sub(n_racks));
+    let is_taken = |node: &u16| {
+        let is_first = racks.insert(rack_of(places, *node));
+        let is_repeat = !is_first && n_repeats > 0;
+        n_repeats -= usize::from(is_repeat);
+        is_first || is_repeat
+    };
+    walk.filter(is_taken).take(copies).collect()
 }
 
 #[cfg(test)]
@@ -140,5 +136,19 @@ mod tests {
         assert_eq!(copies(3), [[0, 2, 3], [1, 2, 3], [2, 3, 0], [3, 0, 2]]);
         assert_eq!(copies(4)[0], [0, 1, 2, 3]);
         assert_eq!(copies(7)[1], [1, 2, 3, 0]);
+    }
+
+    #[test]
+    fn a_large_ring_is_placed_at_once() {
+        let owners: Vec<(i64, u16)> =
+            (0..25_600).map(|token| (token, u16::try_from(token * 37 % 100).unwrap())).collect();
+        let racks: Vec<String> = (0..100).map(|node| format!("r{}", node % 3)).collect();
+        let places = places(&racks.iter().map(|rack| ("a", rack.as_str())).collect::<Vec<_>>());
+        let found = Strategy::Network(HashMap::from([("a".to_owned(), 3)])).replicas(&owners, &places, "a");
+        assert_eq!(found.len(), owners.len());
+        for (nodes, (_, first)) in found.iter().zip(&owners) {
+            assert_eq!(nodes[0], *first);
+            assert_eq!(nodes.iter().map(|node| node % 3).collect::<HashSet<_>>().len(), 3);
+        }
     }
 }

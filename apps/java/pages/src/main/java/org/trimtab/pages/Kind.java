@@ -1,5 +1,7 @@
 package org.trimtab.pages;
 
+import java.util.Locale;
+
 /** Why a page could not be made; each has its status. */
 public enum Kind {
     REQUEST(400),
@@ -15,5 +17,10 @@ public enum Kind {
 
     Kind(int status) {
         this.status = status;
+    }
+
+    /** Its name as pages and logs write it, the same in every language of the machine. */
+    String word() {
+        return name().toLowerCase(Locale.ROOT);
     }
 }

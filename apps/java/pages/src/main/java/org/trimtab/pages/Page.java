@@ -132,7 +132,7 @@ public final class Page {
     }
 
     static byte[] failed(String application, String state, Kind kind, String words) {
-        String name = kind.name().toLowerCase();
+        String name = kind.word();
         Page page = new Page(application, state);
         page.heading("Error").html("<p>").words(name + ": " + words).html("</p>\n</body></html>\n");
         page.text.append("<!-- error kind=").append(name).append(" app=").append(application);

@@ -82,7 +82,7 @@ public abstract class PageServlet extends HttpServlet {
         long last = LOGGED.get();
         boolean isNews = kind.status >= 500 && (last == 0 || now - last > LOG_EVERY_NS);
         if (isNews && LOGGED.compareAndSet(last, now)) {
-            getServletContext().log("page " + state + " failed: kind=" + kind.name().toLowerCase(), error);
+            getServletContext().log("page " + state + " failed: kind=" + kind.word(), error);
         }
         String words = kind == Kind.BUG || error.getMessage() == null ? error.toString() : error.getMessage();
         return Page.failed(application, state, kind, words);

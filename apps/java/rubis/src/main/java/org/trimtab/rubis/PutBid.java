@@ -33,7 +33,7 @@ public final class PutBid extends RubisPage {
         page.link("bids/" + item.id, "Bids").html(" ");
         page.link("comment-login/" + item.seller + "/" + item.id, "Leave a comment").html("\n");
         page.form("store-bid").hidden("item", item.id).hidden("user", user);
-        page.hidden("min_bid", String.format("%d.00", (long) Math.ceil(price) + 1)).hidden("max_qty", item.quantity);
+        page.hidden("min_bid", ((long) Math.ceil(price) + 1) + ".00").hidden("max_qty", item.quantity);
         page.fields("bid", "max_bid", "qty");
         page.says("item", item.id).says("user", user).says("seller", item.seller).says("max_qty", item.quantity);
     }

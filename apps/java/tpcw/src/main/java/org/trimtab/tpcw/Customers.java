@@ -2,6 +2,7 @@ package org.trimtab.tpcw;
 
 import java.sql.Date;
 import java.sql.SQLException;
+import java.util.Locale;
 import java.util.concurrent.ThreadLocalRandom;
 import org.trimtab.pages.Database;
 import org.trimtab.pages.Kind;
@@ -64,7 +65,7 @@ final class Customers {
                         question.field("data", 500));
         String name = spelled(customer);
         database.change(
-                "UPDATE customer SET c_uname = ?, c_passwd = ? WHERE c_id = ?", name, name.toLowerCase(), customer);
+                "UPDATE customer SET c_uname = ?, c_passwd = ? WHERE c_id = ?", name, name.toLowerCase(Locale.ROOT), customer);
         return customer;
     }
 }
