@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from types import FrameType
 from typing import Any
@@ -45,6 +46,16 @@ def test_wrong_type_of_option(value: object) -> None:
 
 def test_an_integer_stands_for_a_real() -> None:
     assert NelderMeadSearcher(problem(grid(), expand=3)).options["expand"] == 3.0
+
+
+@pytest.mark.parametrize("value", [math.inf, math.nan])
+def test_an_option_that_is_no_finite_number(value: float) -> None:
+    with pytest.raises(UsageError) as caught:
+        GaussianProcessSearcher(problem(grid(), changes=value))
+    expected = (
+        f"changes={value!r} of searcher 'gp' is not a finite number\nhint: write it like its default, changes = 3.0"
+    )
+    assert str(caught.value) == expected
 
 
 def test_option_out_of_range() -> None:

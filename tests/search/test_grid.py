@@ -10,7 +10,7 @@ from trimtab.search.grid import GridSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
 
 from .driving import best_config, drive
-from .problems import grid, problem, trial
+from .problems import grid, integer, problem, trial
 
 MIB, GIB = 2**20, 2**30
 
@@ -107,3 +107,13 @@ def test_options(name: str, value: object, rule: str) -> None:
     with pytest.raises(UsageError) as caught:
         GridSearcher(problem(grid(), **{name: value}))
     assert caught.value.hint == rule
+
+
+def test_knobs_of_one_level_do_not_count() -> None:
+    """More knobs than an array may have dimensions."""
+    space = Space([integer(f"k{i:02}", 10) for i in range(70)])
+    searcher = GridSearcher(problem(space, levels=1, levels_of={"k03": 3, "k60": [1, 2]}, order="sorted"))
+    assert searcher.describe() == "the grid has 3 × 2 = 6 configs, 6 of them feasible and different"
+    asked = [(config["k03"], config["k60"]) for config in drive(searcher, 6, lambda config: 0.0)]
+    assert asked == [(0, 1), (0, 2), (5, 1), (5, 2), (10, 1), (10, 2)]
+    assert searcher.is_exhausted

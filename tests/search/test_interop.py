@@ -130,6 +130,25 @@ def test_the_sampler_learns() -> None:
     assert float(np.median(found)) < 0.003
 
 
+@needs_optuna
+@pytest.mark.parametrize(
+    ("sampler", "options"), [("GridSampler", {"search_space": {"a": [0, 50], "b": [7]}}), ("BruteForceSampler", {})]
+)
+def test_a_sampler_that_has_tried_everything_ends_the_search(sampler: str, options: dict[str, Any]) -> None:
+    """Optuna lets it stop a study in its own loop only, and raises elsewhere."""
+    space = grid(2, 100) if sampler == "GridSampler" else grid(1, 3)
+    searcher = create("optuna", problem(space, sampler=sampler, sampler_options=options))
+    asked = set()
+    while not searcher.is_exhausted:
+        config = searcher.ask()[0]
+        asked.add(config)
+        searcher.tell(trial(config, len(asked), 0.1))
+    assert {tuple(config.values()) for config in asked} == (
+        {(0, 7), (50, 7)} if sampler == "GridSampler" else {(0,), (1,), (2,), (3,)}
+    )
+    assert space.is_feasible(searcher.ask()[0])
+
+
 @pytest.mark.slow
 @pytest.mark.needs("smac")
 class TestSmac:
@@ -231,6 +250,24 @@ def test_conditions_on_switches_are_imported(choices: list[Any], kind: KnobKind)
     off = space.canonical({"switch": knob.labels[0], "depth": 9})
     assert off["depth"] == 4
     assert space.canonical({"switch": knob.labels[1], "depth": 9})["depth"] == 9
+
+
+@needs_configspace
+def test_names_that_are_no_words_of_the_constraint_language_are_quoted() -> None:
+    """As auto-sklearn names its own."""
+    require("configspace")
+    import ConfigSpace
+
+    given = ConfigSpace.ConfigurationSpace(seed=1)
+    mode = ConfigSpace.CategoricalHyperparameter("forest:mode", ["flat", "deep"])
+    depth, low, high = (ConfigSpace.Integer(name, (1, 9), default=2) for name in ("max-depth", "a:low", "a:high"))
+    given.add(mode, depth, low, high)
+    given.add(ConfigSpace.InCondition(depth, mode, ["deep"]), ConfigSpace.ForbiddenGreaterThanRelation(low, high))
+    given.add(ConfigSpace.ForbiddenEqualsClause(low, 9))
+    space = from_configspace(given)
+    assert space.knobs["max-depth"].condition == "(`forest:mode` == 'deep')"
+    assert {c.text for c in space.constraints} == {"`a:low` <= `a:high`", "`a:low` != 9"}
+    assert not space.is_feasible({**space.default(), "a:low": 3})
 
 
 @needs_configspace
@@ -373,6 +410,30 @@ def test_a_pruned_trial_is_no_failure() -> None:
         (Status.INFRASTRUCTURE, None),
         (Status.CRASHED, None),
     ]
+
+
+@needs_optuna
+def test_the_searcher_does_not_wait_for_what_a_trial_has_not_tried() -> None:
+    """A trial with an enqueued value, and one that fails before it has suggested everything; it would never be asked again."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    def objective(trial: optuna.Trial) -> float:
+        x = trial.suggest_float("x", 0.0, 1.0)
+        if trial.number == 2:
+            raise ValueError
+        return 1.0 + x + trial.suggest_float("y", 0.0, 1.0)
+
+    sampler = TrimtabSampler("random", seed=1)
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=1)
+    study.enqueue_trial({"x": 0.25})
+    study.optimize(objective, n_trials=3, catch=ValueError)
+    inner = sampler._searcher.inner  # type: ignore[union-attr]
+    assert len(inner.pending) == 1
+    assert next(iter(inner.pending))["x"] == study.trials[-1].params["x"]
 
 
 @needs_optuna

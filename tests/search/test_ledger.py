@@ -8,6 +8,7 @@ import pytest
 
 from trimtab.records import Status
 from trimtab.search import Ledger
+from trimtab.search.ledger import kept
 from trimtab.space import Config, Knob, KnobKind, Space
 
 from .problems import crash, grid, integer, trial
@@ -191,3 +192,16 @@ class TestABaselineThatMissesAConstraint:
         ledger.tell(trial(SPACE.default(), 0, 0.0, excess=0.5))
         assert ledger.allowed == 0.0
         assert ledger.best() is None
+
+
+def test_what_is_kept_of_many_has_the_best_that_meet_the_constraints(ledger: Ledger) -> None:
+    """Configs that break a constraint of the objective are often faster."""
+    for number in range(100):
+        is_met = number in (20, 40)
+        ledger.tell(
+            trial(Config({"a": number, "b": 0}), number, 0.0 if is_met else -number, excess=0.0 if is_met else 0.3)
+        )
+    some = kept(ledger.evidence, 10)
+    assert len(some) == 10
+    assert [e.config["a"] for e in some if e.is_acceptable] == [20, 40]
+    assert [e.config["a"] for e in some][-3:] == [97, 98, 99]

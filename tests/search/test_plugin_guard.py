@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import InternalError
+from trimtab.errors import InternalError, SpaceError
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.search import FallbackSearcher
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
@@ -181,3 +181,13 @@ def test_a_failure_between_good_answers_is_forgiven() -> None:
     for _ in range(12):
         searcher.ask()
     assert searcher._inner.n_asked == 12  # type: ignore[attr-defined]
+
+
+def test_a_value_of_its_own_that_the_space_refuses_is_a_failure_of_the_searcher() -> None:
+    """A plug-in that lets the space check what it has made meets the error of a user who wrote it."""
+    said: list[str] = []
+    searcher = steady(lambda n: SpaceError("size=0 is out of range", hint="legal: 1 to 1024"), said)
+    assert all(SPACE.is_feasible(searcher.ask()[0]) for _ in range(5))
+    assert said[0] == ("the searcher failed: size=0 is out of range; the study goes on without what it would have said")
+    assert len(said) == 2
+    assert searcher._inner.n_asked == 3  # type: ignore[attr-defined]

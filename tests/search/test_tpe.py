@@ -112,3 +112,13 @@ def test_options_are_checked(name: str, value: object, rule: str) -> None:
     with pytest.raises(UsageError) as caught:
         TreeParzenSearcher(problem(grid(), **{name: value}))
     assert caught.value.hint == rule
+
+
+def test_the_few_configs_that_meet_the_constraints_are_not_forgotten() -> None:
+    """More trials than enter the densities, nearly all of them fast and beyond a limit."""
+    searcher = TreeParzenSearcher(problem(grid(), startup=1, cap=10))
+    for number in range(40):
+        is_met = number == 5
+        config = Config({"a": number, "b": number})
+        searcher.tell(trial(config, number, -15.5 if is_met else -float(number), excess=0.0 if is_met else 1.0))
+    assert searcher.space.is_feasible(searcher.ask(3)[-1])

@@ -239,6 +239,13 @@ def test_size() -> None:
     assert len(every) == small.size() == 10
 
 
+def test_a_space_of_many_wide_integers_has_a_size() -> None:
+    """More configs than the largest float, and then a continuum."""
+    wide = [integer(f"k{i:02}", 0, 2**40) for i in range(30)]
+    assert Space(wide).size() == float("inf")
+    assert Space([*wide, real("r", 0.0, 1.0)]).size() == float("inf")
+
+
 def test_a_space_without_knobs() -> None:
     space = Space([])
     rng = np.random.default_rng(0)

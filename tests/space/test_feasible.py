@@ -324,3 +324,14 @@ def test_near_means_near() -> None:
     ]
     assert 5 < np.median(moves) < 40
     assert max(moves) < 200
+
+
+def test_a_real_of_a_single_value_takes_part_in_linear_constraints() -> None:
+    """A range that is computed from a machine may have shrunk to one."""
+    fixed, count = real("fixed", 1.5, 1.5, default=1.5), integer("count", 0, 10)
+    space = Space([fixed, count], [Constraint("2 * fixed + count <= 8"), Constraint("fixed >= 1.5")])
+    assert dict(space.bounds()) == {"fixed": (1.5, 1.5), "count": (0, 5)}
+    assert space.repair({"fixed": 1.5, "count": 9}) == Config({"fixed": 1.5, "count": 5})
+    assert all(space.is_feasible(config) for config in space.sample(5, np.random.default_rng(1)))
+    with pytest.raises(SpaceError, match="no config meets fixed < 1.5: the left side is at least 1.5"):
+        Space([fixed], [Constraint("fixed < 1.5")]).require_feasible()

@@ -214,6 +214,15 @@ def test_a_subspace_holds_the_other_knobs() -> None:
     assert inner.canonical({"deep": 3}) == Config({"deep": 7})
 
 
+def test_a_knob_that_a_subspace_holds_goes_before_a_constant_of_its_name() -> None:
+    """As the knob does in the whole space."""
+    space = Space([integer("a", 0, 10), integer("b", 0, 10)], [Constraint("a + b <= n", constants={"a": 0, "n": 10})])
+    assert not space.is_feasible({"a": 8, "b": 3})
+    small = space.subspace(["b"], {"a": 8})
+    assert small.is_feasible({"b": 2})
+    assert not small.is_feasible({"b": 3})
+
+
 def test_the_default_may_lie_outside_the_useful_range() -> None:
     knob: Knob = integer("m", 1024, 2**20, unit="kB", default=64)
     space = Space([knob], [Constraint("m >= 64kB")])
@@ -230,6 +239,8 @@ def test_values_of_another_space_are_fitted() -> None:
     found = space.fit({"a": 99, "b": "z", "d": 64, "foreign": 1}, otherwise)
     assert dict(found) == {"a": 10, "b": "x", "c": False, "d": 64}
     assert dict(space.fit({"a": math.inf, "c": 0}, otherwise)) == {"a": 5, "b": "x", "c": False, "d": 5}
+    far = Space([*knobs, integer("e", 1, 1000, default=5, log=True, is_round=True)])
+    assert dict(far.fit({"a": 10**400, "e": -(10**400)}, far.default())) == {**far.default(), "a": 10, "e": 1}
 
 
 def test_fitting_leaves_a_default_outside_the_useful_range_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -218,6 +219,11 @@ def _checked(searcher: str, name: str, value: Any, default: Any) -> Any:
     if type(value) is not kind:
         raise UsageError(
             f"{name}={value!r} of searcher {searcher!r} is not of type {kind.__name__}",
+            hint=f"write it like its default, {name} = {default!r}",
+        )
+    if kind is float and not math.isfinite(value):
+        raise UsageError(
+            f"{name}={value!r} of searcher {searcher!r} is not a finite number",
             hint=f"write it like its default, {name} = {default!r}",
         )
     return value

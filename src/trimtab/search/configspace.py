@@ -15,6 +15,7 @@ from typing import Any
 from trimtab.errors import SpaceError, UsageError
 from trimtab.search.parameters import Parameter, ParameterSpace
 from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Space
+from trimtab.space.rename import quoted
 
 __all__ = ["Exported", "configspace_of", "from_configspace", "to_configspace"]
 
@@ -173,10 +174,10 @@ def _conditions(library: Any, configspace: Any) -> dict[str, str]:
             raise SpaceError(f"condition {condition} has no counterpart", hint="use comparisons with a value")
         parent = condition.parent
         if sign is None:
-            texts = [f"{parent.name} == {_literal(parent, value)}" for value in condition.values]
+            texts = [f"{quoted(parent.name)} == {_literal(parent, value)}" for value in condition.values]
             text = " or ".join(texts)
         else:
-            text = f"{parent.name} {sign} {_literal(parent, condition.value)}"
+            text = f"{quoted(parent.name)} {sign} {_literal(parent, condition.value)}"
         found.setdefault(condition.child.name, []).append(f"({text})")
     return {name: " and ".join(texts) for name, texts in found.items()}
 
@@ -185,7 +186,7 @@ def _constraint(library: Any, clause: Any) -> Constraint:
     name = type(clause).__name__.removeprefix("Forbidden")
     if name.endswith("Relation") and name.removesuffix("Relation") in _OPPOSITE:
         sign = _OPPOSITE[name.removesuffix("Relation")]
-        return Constraint(f"{clause.left.name} {sign} {clause.right.name}")
+        return Constraint(f"{quoted(clause.left.name)} {sign} {quoted(clause.right.name)}")
     parts = clause.components if name == "AndConjunction" else [clause]
     texts = []
     for part in parts:
@@ -193,5 +194,5 @@ def _constraint(library: Any, clause: Any) -> Constraint:
             raise SpaceError(
                 f"forbidden clause {clause} has no counterpart", hint="use equalities, or relations of two"
             )
-        texts.append(f"{part.hyperparameter.name} != {_literal(part.hyperparameter, part.value)}")
+        texts.append(f"{quoted(part.hyperparameter.name)} != {_literal(part.hyperparameter, part.value)}")
     return Constraint(" or ".join(texts))

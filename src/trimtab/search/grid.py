@@ -110,8 +110,12 @@ class GridSearcher(SearcherBase):
         """The feasible configs of the grid, canonical and without repeats, in the order of asking."""
         self.space.require_feasible()
         names = sorted(self.levels, key=lambda name: self.space.knobs[name].restart is RestartClass.RELOAD)
-        places = dict(zip(names, np.meshgrid(*map(self._places, names), indexing="ij"), strict=True))
-        points = np.stack([places[name].ravel() for name in self.levels], axis=1) if names else np.empty((1, 0))
+        rest, columns = np.arange(self.size), dict[str, NDArray[np.float64]]()
+        for name in reversed(names):  # the last one changes fastest
+            places = self._places(name)
+            rest, place = np.divmod(rest, len(places))
+            columns[name] = places[place]
+        points = np.stack([columns[name] for name in self.levels], axis=1) if names else np.empty((1, 0))
         configs = list(dict.fromkeys(self.space.decode_many(points[self.space.feasible_mask(points)])))
         if self.options["order"] == "sorted":
             yield from configs

@@ -257,11 +257,14 @@ def measured(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 
 def kept(evidence: list[Evidence], cap: int) -> list[Evidence]:
-    """At most `cap` of `evidence` (in the order told), by the shares above; in the order told."""
+    """At most `cap` of `evidence` (in the order told), by the shares above; in the order told.
+
+    What is not acceptable is no better than anything that is, however fast.
+    """
     if len(evidence) <= cap:
         return evidence
     keys = np.array([e.loss if e.measured else np.inf for e in evidence])
-    by_loss = np.argsort(keys, kind="stable")
+    by_loss = np.lexsort((keys, np.array([not e.is_acceptable for e in evidence])))
     n_best, n_recent = int(cap * _BEST_SHARE), int(cap * _RECENT_SHARE)
     keep = set(by_loss[:n_best].tolist()) | set(range(len(evidence) - n_recent, len(evidence)))
     others = [int(i) for i in by_loss if int(i) not in keep]

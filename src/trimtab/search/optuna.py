@@ -73,14 +73,24 @@ class OptunaSearcher(AdapterSearcher):
     def __init__(self, problem: SearchProblem) -> None:
         super().__init__(problem)
         optuna = _optuna()
-        self._trial = optuna.trial
+        self._trial, self._has_ended = optuna.trial, False
         self._distributions = {name: _distribution(p) for name, p in self.parameter_space.parameters.items()}
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             self._study = optuna.create_study(sampler=self._make_sampler(optuna.samplers))
+            # A sampler that has been through its grid stops the study, which Optuna allows in a loop of its own only.
+            self._study.stop = self._note_end
         finally:
             optuna.logging.set_verbosity(verbosity)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the sampler has been through its grid, or every config of a small space was told or is pending."""
+        return self._has_ended or super().is_exhausted
+
+    def _note_end(self) -> None:
+        self._has_ended = True
 
     def _make_sampler(self, samplers: Any) -> Any:
         name, given = self.options["sampler"], dict(self.options["sampler_options"])

@@ -15,7 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
+from urllib.parse import quote
 
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.samplers import BaseSampler, RandomSampler
@@ -91,8 +93,8 @@ class TrimtabSampler(BaseSampler):
         self._searcher: Searcher | None = None
         self._made_for: tuple[object, ...] = ()
         self._reference: _Reference | None = None
-        self._knobs: dict[str, Knob] = {}
         self._told: set[int] = set()
+        self._asked: dict[int, Config] = {}
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that all finished trials have in common.
@@ -125,11 +127,17 @@ class TrimtabSampler(BaseSampler):
         self._refer([loss for done in ended if (loss := _loss(done, sign)) is not None])
         searcher = self._searcher_for(search_space)
         for done in ended:
-            if done.number not in self._told and all(name in done.params for name in search_space):
-                searcher.tell(self._related(self._trial(done, search_space, sign)))
+            if done.number in self._told:
+                continue
+            if all(name in done.params for name in search_space):
+                told = self._related(self._trial(done, search_space, sign))
+                self._withdraw(searcher, done.number, told.config)
+                searcher.tell(told)
                 self._told.add(done.number)
-        config = searcher.ask()[0]
-        return {name: _outside(kind, config[name]) for name, kind in search_space.items()}
+            else:
+                self._withdraw(searcher, done.number, None)
+        config = self._asked[trial.number] = searcher.ask()[0]
+        return {name: _outside(kind, config[_word(name)]) for name, kind in search_space.items()}
 
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -140,14 +148,23 @@ class TrimtabSampler(BaseSampler):
     def _searcher_for(self, search_space: Mapping[str, BaseDistribution]) -> Searcher:
         key = (self._reference, *sorted((name, repr(kind)) for name, kind in search_space.items()))
         if self._searcher is None or key != self._made_for:
-            self._knobs = {name: _knob(name, kind) for name, kind in sorted(search_space.items())}
-            space = Space(list(self._knobs.values()))
-            known = {n: _known(n, search_space[n], v) for n, v in self._baseline.items() if n in self._knobs}
+            space = Space([_knob(_word(name), kind) for name, kind in sorted(search_space.items())])
+            known = {_word(n): _known(n, search_space[n], v) for n, v in self._baseline.items() if n in search_space}
             home = space.default().replace(known)
             problem = SearchProblem(space=space, baseline=home, seed=self._seed, options=self._options)
             self._searcher, self._made_for = create(self._name, problem), key
             self._told.clear()
+            self._asked.clear()
         return self._searcher
+
+    def _withdraw(self, searcher: Searcher, number: int, tried: Config | None) -> None:
+        """The searcher does not wait for what it asked of a trial that tried another config, or broke off before it had one."""
+        asked = self._asked.pop(number, None)
+        if asked is not None and asked != tried:
+            lost = Trial(
+                number=number, role=Role.SEARCH, config=asked, context=_CONTEXT, status=Status.INFRASTRUCTURE
+            )  # fmt: skip
+            searcher.tell(lost)
 
     def _refer(self, losses: Sequence[float]) -> None:
         """Settles what losses are relative to; when that changes, a new searcher is told all trials again."""
@@ -162,7 +179,7 @@ class TrimtabSampler(BaseSampler):
         return replace(trial, loss=self._reference.relative(trial.loss))
 
     def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
-        config = Config({name: _inside(kind, done.params[name]) for name, kind in search_space.items()})
+        config = Config({_word(name): _inside(kind, done.params[name]) for name, kind in search_space.items()})
         loss = _loss(done, sign)
         status, without = _STATUS[done.state]
         status = status if loss is not None else without
@@ -184,12 +201,22 @@ def _last_report(done: FrozenTrial) -> float | None:
     return done.intermediate_values[done.last_step]
 
 
+def _word(name: str) -> str:
+    """The name of a parameter as that of a knob, which has no spaces and backquotes."""
+    return quote(name) if any(letter.isspace() or letter in "`%" for letter in name) else name
+
+
 def _knob(name: str, kind: BaseDistribution) -> Knob:
     if isinstance(kind, CategoricalDistribution):
         labels = _labels(kind.choices)
         return Knob(name=name, kind=KnobKind.CHOICE, choices=labels, default=labels[0])
     if not isinstance(kind, (IntDistribution, FloatDistribution)):
         raise UsageError(f"parameter {name}: {kind!r} is unknown", hint="use floats, integers and categories")
+    if (
+        isinstance(kind, FloatDistribution) and kind.step is not None
+    ):  # its steps are counted: they need not be short decimals
+        n_steps = round((kind.high - kind.low) / kind.step)
+        return Knob(name=name, kind=KnobKind.INTEGER, low=0, high=n_steps, default=n_steps // 2)
     is_int, step = isinstance(kind, IntDistribution), kind.step
     middle = math.sqrt(kind.low * kind.high) if kind.log else (kind.low + kind.high) / 2
     made = Knob(
@@ -210,6 +237,8 @@ def _labels(choices: Sequence[Any]) -> tuple[str, ...]:
 def _inside(kind: BaseDistribution, value: Any) -> Value:
     if isinstance(kind, CategoricalDistribution):
         return _labels(kind.choices)[kind.choices.index(value)]
+    if isinstance(kind, FloatDistribution) and kind.step is not None:
+        return round((float(value) - kind.low) / kind.step)
     return int(value) if isinstance(kind, IntDistribution) else float(value)
 
 
@@ -221,7 +250,7 @@ def _known(name: str, kind: BaseDistribution, value: Any) -> Value:
     """
     try:
         return _inside(kind, value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UsageError(
             f"baseline {name}={value!r} is not a value of {kind!r}", hint="give one of its values"
         ) from error
@@ -231,6 +260,9 @@ def _outside(kind: BaseDistribution, value: Value) -> Any:
     if isinstance(kind, CategoricalDistribution):
         return kind.choices[_labels(kind.choices).index(str(value))]
     if isinstance(kind, FloatDistribution):
+        real = float(value)
+        if kind.step is not None:  # as decimals: the third step of 0.1 is 0.3
+            real = float(Fraction(repr(float(kind.low))) + int(value) * Fraction(repr(float(kind.step))))
         # Reals are held to six digits, which may lie a hair beyond the bounds.
-        return min(max(float(value), kind.low), kind.high)
+        return min(max(real, kind.low), kind.high)
     return value

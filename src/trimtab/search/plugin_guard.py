@@ -103,7 +103,7 @@ class FallbackSearcher:
     """`inner` with every failure made good; deterministic like any searcher: it draws from the problem's seed.
 
     Args:
-        inner: a guarded searcher: all that it raises by mistake is `InternalError`.
+        inner: a guarded searcher: all that it raises by mistake is `InternalError`, or `SpaceError` where a value is not legal.
         space, baseline, seed: of the problem that it was made for.
         say: told of each failure in a line, and of one that comes again only once.
     """
@@ -183,9 +183,11 @@ class FallbackSearcher:
     def _tried(self, call: Callable[[], Result], otherwise: Result) -> Result:
         try:
             return call()
-        except InternalError as error:
+        except (InternalError, SpaceError) as error:
             self._n_failures += 1
-            self._say(f"{error.message}; the study goes on without what it would have said")
+            # A plug-in that makes a value which is not legal is told so by the space, which does not know who asks.
+            what = f"the searcher failed: {error.message}" if isinstance(error, SpaceError) else error.message
+            self._say(f"{what}; the study goes on without what it would have said")
             if self._is_given_up:
                 self._say(
                     f"the searcher failed {_MAX_FAILURES} times in a row: random configs near the best one from here on"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,11 @@ class Constraint:
         text = renamed(self.text, rename)
         name = rename(self.name) if self.name and self.name != self.text else ""
         return Constraint(text, name, {rename(each): value for each, value in self.constants.items()}, self.hint)
+
+    def without_constants(self, names: Collection[str]) -> Constraint:
+        """The same without its own values of `names`, which come from elsewhere."""
+        kept = {name: value for name, value in self.constants.items() if name not in names}
+        return self if len(kept) == len(self.constants) else replace(self, constants=kept)
 
     def bind(self, knobs: Mapping[str, Knob], fixed: Mapping[str, Value] | None = None) -> BoundConstraint:
         """The constraint over `knobs`; names that are none are taken from `constants`, then from `fixed`.

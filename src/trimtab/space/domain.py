@@ -46,8 +46,9 @@ class Domain:
 
     @property
     def is_continuum(self) -> bool:
-        """Whether levels are only parts of a continuum."""
-        return isinstance(self.axis, NumberAxis) and not isinstance(self.axis.regular, Lattice)
+        """Whether levels are only parts of a continuum; a range of one value is none."""
+        axis = self.axis
+        return isinstance(axis, NumberAxis) and not isinstance(axis.regular, Lattice) and axis.regular.n_levels > 1
 
     def exact(self, number: int) -> Fraction:
         """A point or a boolean, in base units."""
@@ -151,4 +152,6 @@ def domain_of(axis: NumberAxis | LabelAxis) -> Domain:
         stride = Fraction(regular.step_n, regular.scale) * ratio
         return Domain(axis, 0, regular.n - 1, bins, Fraction(regular.low_n, regular.scale) * ratio, stride)
     low, high = Fraction(repr(regular.low)), Fraction(repr(regular.high))
-    return Domain(axis, 0, PARTS if high > low else 0, bins, low * ratio, (high - low) * ratio / PARTS)
+    if low == high:
+        return Domain(axis, 0, 0, bins, low * ratio)
+    return Domain(axis, 0, PARTS, bins, low * ratio, (high - low) * ratio / PARTS)

@@ -255,7 +255,8 @@ class Knob:
 
     def clip(self, value: int | float) -> int | float:
         """The legal value nearest to the finite number `value`: a special value only when it is given exactly."""
-        return value if value in self.special else self.range.nearest(value)
+        low, high = self._ends()
+        return value if value in self.special else self.range.nearest(min(max(value, low), high))
 
     def format(self, value: Value) -> str:
         """`value` as the target writes it: "512MB", "on", "0.9"; special values bare."""

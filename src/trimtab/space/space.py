@@ -119,7 +119,7 @@ class Space:
         value = knob.cast(values.get(name))
         if value is None or knob.contains(value) or value in self._encoding.axes[name].extra:
             return otherwise if value is None else value
-        if knob.is_numeric and not isinstance(value, str | bool) and math.isfinite(value):
+        if knob.is_numeric and not isinstance(value, str | bool):
             value = knob.clip(value)
         return value if knob.contains(value) else otherwise
 
@@ -228,7 +228,7 @@ class Space:
         others = {name: base_value(k, held[name]) for name, k in self.knobs.items() if name not in names}
         return Space(
             [self.knobs[name] for name in self.knobs if name in names],
-            self.constraints,
+            [constraint.without_constants(others) for constraint in self.constraints],
             also_legal={name: extra for name, extra in self.also_legal.items() if name in names},
             fixed={**self.fixed, **others},
         )
@@ -283,7 +283,7 @@ class Space:
 
     def size(self) -> float:
         """How many valid configs there are, feasible or not, canonical or not; infinite when a knob is continuous."""
-        return math.prod(axis.n_values for axis in self._encoding.axes.values())
+        return math.prod(float(axis.n_values) for axis in self._encoding.axes.values())
 
     @property
     def feature_slices(self) -> Mapping[str, slice]:

@@ -1,0 +1,57 @@
+"""The sampler for studies of Optuna, on parameters that are no knobs as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.needs import require
+from trimtab.errors import UsageError
+
+pytestmark = pytest.mark.needs("optuna")
+
+
+def real(low: float, high: float, step: float | None = None) -> Any:
+    require("optuna")
+    import optuna
+
+    return optuna.distributions.FloatDistribution(low, high, step=step)
+
+
+def sampled(kinds: dict[str, Any], n: int = 4, **options: Any) -> list[dict[str, Any]]:
+    """The parameters of the trials of a study over `kinds`."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    study = optuna.create_study(sampler=TrimtabSampler("random", seed=1, **options))
+    for number in range(n):
+        study.tell(study.ask(kinds), 1.0 + number)
+    return [trial.params for trial in study.trials]
+
+
+@pytest.mark.parametrize("name", ["learning rate", "a`b", "50%", "50%25 of it"])
+def test_a_parameter_may_have_any_name(name: str) -> None:
+    kind = real(0.0, 1.0)
+    values = [params[name] for params in sampled({name: kind, "other": kind}, baseline={name: 0.25})]
+    assert len(set(values)) == 4
+    assert all(0.0 <= value <= 1.0 for value in values)
+
+
+@pytest.mark.filterwarnings("ignore:The distribution is specified")
+def test_steps_need_not_be_short_decimals() -> None:
+    kinds = {"third": real(1 / 3, 2.0, 1 / 7), "tenth": real(0.1, 0.5, 0.1)}
+    every = sampled(kinds, 12, baseline={"third": 1 / 3, "tenth": 0.3})
+    for params in every:
+        place = (params["third"] - 1 / 3) * 7
+        assert place == pytest.approx(round(place))
+        assert 0 <= round(place) <= 11
+    assert {params["tenth"] for params in every[1:]} <= {0.1, 0.2, 0.3, 0.4, 0.5}
+    assert len({params["third"] for params in every}) > 4
+
+
+def test_a_baseline_that_is_no_step_is_named() -> None:
+    with pytest.raises(UsageError, match="baseline x=inf is not a value of FloatDistribution"):
+        sampled({"x": real(0.0, 1.0, 0.5)}, baseline={"x": float("inf")})
