@@ -199,6 +199,17 @@ def test_what_is_no_history_is_not_merged(tmp_path: Path, content: bytes | None)
         assert names(history) == []
 
 
+def test_what_cannot_be_merged_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """It is read from a copy, which nobody knows."""
+    with History.open(tmp_path / "other.db") as other:
+        other.create_study(**study_values())
+        with other._writer.begin() as connection:
+            connection.exec_driver_sql("update trimtab_study set body = '{'")
+    with History.open(tmp_path / "h.db") as history, pytest.raises(HistoryError) as caught:
+        merge(history, str(tmp_path / "other.db"))
+    assert caught.value.message.startswith(f"history={str(tmp_path / 'other.db')!r} has a row that cannot be read: ")
+
+
 @pytest.mark.parametrize(
     ("place", "origin"),
     [

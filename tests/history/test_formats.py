@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,10 +22,10 @@ from tests.history.samples import make_trial
 from tests.history.strategies import COPIES, PLAIN_COPIES, plain_study
 from trimtab import plugins
 from trimtab.errors import UsageError
-from trimtab.history import Event, Format, History, StudyCopy, load_format, read_space
+from trimtab.history import Event, Format, History, StudyCopy, load_format, read_space, space_to_json
 from trimtab.history.formats.scalar import cell_of, text_of, value_of
 from trimtab.records import Role, Status
-from trimtab.space import Config
+from trimtab.space import Config, Knob, KnobKind, Space
 
 EXACT = ("jsonl", "parquet", "taudb")
 LOSSY = ("text", "xml", "csv")
@@ -121,6 +122,32 @@ def test_a_trial_that_missed_a_constraint_stays_one(name: str, tmp_path: Path) -
         assert second.measurement is None
     else:
         assert second.excess == 0.5
+
+
+def cycle_study() -> StudyCopy:
+    """Two contexts, of which one is ten times as fast as the other; nothing is better than the baseline."""
+    copy = plain_study("x", [({"cache": n % 2}, 10.0 ** (n // 2), "", float(n)) for n in range(4)], 0.0)
+    roles = (Role.BASELINE, Role.SEARCH)
+    trials = [
+        replace(t, role=roles[n % 2], context=replace(t.context, clients=1 + n // 2), loss=0.0, loss_se=0.02)
+        for n, t in enumerate(copy.trials)
+    ]
+    return replace(copy, trials=trials)
+
+
+@pytest.mark.parametrize("name", [*EXACT, "csv", "xml"])
+def test_losses_stay_those_against_the_baseline_of_each_context(name: str, tmp_path: Path) -> None:
+    (found,) = through(name, [cycle_study()], str(tmp_path))
+    assert [(trial.loss, trial.loss_se, trial.context.clients) for trial in found.trials] == [
+        (0.0, 0.02, 1), (0.0, 0.02, 1), (0.0, 0.02, 2), (0.0, 0.02, 2),
+    ]  # fmt: skip
+
+
+def test_a_text_log_of_several_contexts_is_warned_of(tmp_path: Path) -> None:
+    notes = make("text").write([cycle_study()], str(tmp_path / "x.log"))
+    assert "text: trials of 'x' are of several contexts" in notes[-1]
+    whole = replace(cycle_study(), trials=cycle_study().trials[:2])
+    assert len(make("text").write([whole], str(tmp_path / "x.log"))) == 1
 
 
 @pytest.mark.parametrize("name", ["csv", "xml"])
@@ -263,6 +290,16 @@ def test_a_table_of_another_program_is_read(tmp_path: Path) -> None:
     assert "'runtime' is taken as latency_mean" in imported.notes[0]
 
 
+def test_a_knob_that_no_trial_has_keeps_its_range(tmp_path: Path) -> None:
+    """So it is in a study that was exported before its first trial had ended."""
+    knob = Knob(name="cache", kind=KnobKind.INTEGER, low=1, high=9, default=1)
+    begun = plain_study("x", [({"cache": 1}, 10.0, "", 0.0)], 0.0)
+    begun = replace(begun, trials=[], record=replace(begun.record, space=space_to_json(Space([knob]))))
+    (found,) = through("xml", [begun], str(tmp_path))
+    assert (found.record.name, found.trials) == ("x", [])
+    assert (read_space(found.record).knobs["cache"].low, read_space(found.record).knobs["cache"].high) == (1, 9)
+
+
 def test_unknown_columns_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("study,number,config.a,colour,throughput\nx,0,1,red,5.0\n")
@@ -278,6 +315,16 @@ def test_parquet_has_columns_for_analysis(tmp_path: Path, real: list[StudyCopy])
     assert table["config.shared_buffers"].to_pylist()[0] == real[0].trials[0].config["shared_buffers"]
     assert str(table.schema.field("config.work_mem").type) == "int64"
     assert table["throughput"].to_pylist()[:5] == values_of(real[0])[:5]
+
+
+def test_a_parquet_of_many_studies_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's usual limit, 100 MB, lies at some thousand studies; here it is smaller."""
+    copies = [plain_study(f"x{n}", [({"cache": 1}, 10.0, "", 0.0)], 0.0) for n in range(3)]
+    make("parquet").write(copies, str(tmp_path / "x.parquet"))
+    monkeypatch.setattr(pq, "ParquetFile", partial(pq.ParquetFile, thrift_string_size_limit=1000))
+    with pytest.raises(OSError, match="Exceeded size limit"):
+        pq.ParquetFile(tmp_path / "x.parquet")
+    assert shown(list(make("parquet").read(str(tmp_path / "x.parquet")).studies)) == shown(copies)
 
 
 def test_csv_can_be_read_by_any_program(tmp_path: Path, real: list[StudyCopy]) -> None:
@@ -345,6 +392,16 @@ def test_a_taudb_of_another_program_is_read(tmp_path: Path, real: list[StudyCopy
     assert [trial.config for trial in copy.trials] == [trial.config for trial in real[0].trials]
     assert copy.record.objective == "latency_mean"
     assert imported.notes[-1].startswith("taudb: metric 'TIME' is taken as latency_mean")
+    in_ms = [trial.measurement and trial.measurement.latency_mean_ms.estimate for trial in copy.trials]
+    assert in_ms == [value if value is None else value / 1000 for value in values_of(stripped(real[0]))]
+
+
+@pytest.mark.parametrize("name", ["a#1", "a?b", "a%23b", "a b"])
+def test_a_taudb_may_have_any_name(name: str, tmp_path: Path) -> None:
+    copy = plain_study("x", [({"cache": 1}, 10.0, "", 0.0)], 0.0)
+    place = str(tmp_path / f"{name}.taudb")
+    make("taudb").write([copy], place)
+    assert shown(list(make("taudb").read(place).studies)) == shown([copy])
 
 
 def test_the_format_is_told_by_the_name_of_the_file() -> None:

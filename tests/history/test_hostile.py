@@ -25,7 +25,8 @@ from trimtab.history import Event, History, StudyCopy, StudyRecord, import_file,
 from trimtab.history.formats import base
 from trimtab.history.formats.jsonl import study_to_json, trial_to_json
 from trimtab.measure import Interval
-from trimtab.records import Verdict
+from trimtab.records import CLASSES_KEPT, QueryClass, Verdict, classes_to_json
+from trimtab.report import kept_classes
 from trimtab.space import Config
 
 
@@ -139,6 +140,7 @@ def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value
         ("number", -1, "number=-1 is below 0"),
         ("number", True, "number=True is not a whole number"),
         ("number", 2**66, "hexadecimal digits"),
+        ("number", 2**63, "number=9223372036854775808 is above 2147483647"),
         ("role", "owner", "'owner' is not a valid Role"),
         ("status", 3, "3 is not a valid Status"),
         ("config", {"work_mem": {"a": 1}}, "unhashable type: 'dict'"),
@@ -163,6 +165,39 @@ def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value
 def test_a_trial_that_is_none(history: History, tmp_path: Path, path: str, value: Any, message: str) -> None:
     file = lines(tmp_path / "x.jsonl", {"study": STUDY}, {"trial": changed(TRIAL, path, value)})
     assert message in refused(history, file)
+
+
+@pytest.mark.parametrize("at", [{"$number": "nan"}, 1e300, -1.0, 2**64])
+def test_an_event_of_no_time(history: History, tmp_path: Path, at: Any) -> None:
+    event = {"kind": "warning", "text": "slow", "at": at}
+    assert "events[0].at=" in refused(history, lines(tmp_path / "x.jsonl", {"study": STUDY}, {"event": event}))
+
+
+CLASS = QueryClass(
+    query_id="7", database="shop", role="app", phase="settled", left_alone="", calls=5, probes=2, own_ms=3.0, gain=1.5,
+    gain_low=1.2, gain_high=1.9, total_ms=15.0, lost_ms=1.0, gained_ms=2.0, settings={"jit": "off"},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[1]", "{}", pytest.param("[" * 100_000, id="nested"), classes_to_json([CLASS]).replace("3.0", '"3"'),
+     '[{"query_id": "7"}]'],
+)  # fmt: skip
+def test_classes_of_queries_that_are_none(history: History, tmp_path: Path, text: str) -> None:
+    event = {"kind": CLASSES_KEPT, "text": text, "at": 1.0}
+    file = lines(tmp_path / "x.jsonl", {"study": STUDY}, {"event": event})
+    assert "events[0].text holds no classes of queries: " in refused(history, file)
+    with pytest.raises(HistoryError, match="an event of kind='query classes' cannot be read"):
+        kept_classes([Event(CLASSES_KEPT, "[1]", 1.0)])
+
+
+def test_classes_of_queries_are_kept(tmp_path: Path) -> None:
+    copy = replace(good(), events=[Event(CLASSES_KEPT, classes_to_json([CLASS]), 1.0)])
+    load_format("jsonl", "").write([copy], str(tmp_path / "x.jsonl"))
+    with History.open(tmp_path / "h.db") as history:
+        import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
+        assert kept_classes(history.events(1)) == [CLASS]
 
 
 @pytest.mark.parametrize(
@@ -285,7 +320,7 @@ def test_a_damaged_parquet_is_refused(history: History, tmp_path: Path) -> None:
         for _ in range(20):
             damaged[chooser.randrange(len(damaged))] = chooser.randrange(256)
         path.write_bytes(damaged)
-        refused(history, path)
+        assert "cannot be imported: " in refused(history, path)
 
 
 def test_other_parquet_files_are_refused(history: History, tmp_path: Path) -> None:

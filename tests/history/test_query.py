@@ -67,6 +67,14 @@ def test_a_summary_tells_what_the_study_says(filled: History) -> None:
     assert [study.n_trials for study in filled.summaries()] == [3, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("pattern", "n"), [("a[1]*", 1), ("a[*", 1), ("a[1]", 1), ("*[1-2]*", 0), ("?[1]b", 1)])
+def test_brackets_are_letters_of_a_name(filled: History, pattern: str, n: int) -> None:
+    for name in ("a[1]b", "a1b"):
+        filled.create_study(**study_values(name=name))
+    found = [study.name for study in filled.summaries(StudyQuery(name=pattern))]
+    assert found == ["a[1]b"] * n
+
+
 def test_trials_in_short(filled: History) -> None:
     ids = [study.id for study in filled.summaries()]
     filled.add_trial(ids[1], make_trial(0, status=Status.CRASHED, measurement=None, loss=float("nan"), loss_se=None))

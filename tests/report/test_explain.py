@@ -240,6 +240,11 @@ def test_the_share_of_the_only_knob_says_nothing(ranked: tuple[Study, Consensus]
         shown = squeezed(report_text(changed(study, importance=loads(dumps(asdict(kept)))), trials))
         assert f"Which knobs explain the result {text}" in shown
         assert "100 %" not in shown
+    page = render_rank_html(study, alone, trials)
+    assert "jit–" in read(page).text.replace(" ", "").replace("\n", "")
+    assert "100 %" not in page
+    assert "plot-importance" not in page
+    assert ("<h1>The only knob has an effect</h1>" in page) == (not verdict)
 
 
 def test_a_path_that_cannot_be_written_is_named(ranked: tuple[Study, Consensus], tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ def test_missing_intervals_make_valid_figures() -> None:
     assert search["error_y"]["array"] == [0.0]
 
 
+def test_gains_that_are_next_to_nothing_have_a_figure() -> None:
+    trials = [trial(0, Role.SEARCH, BASELINE, 1.0, loss=800.0, loss_se=100.0)]
+    assert "progress" in drawn(render_html(record({}), trials))
+
+
 def test_an_opened_class_is_repeated(better: Study) -> None:
     study, trials = better
     opened = replace(study.verdict.knobs["jit"], safety="durability")

@@ -134,6 +134,20 @@ def test_a_budget_that_ended_after_each_setting_was_compared_is_no_reservation()
     assert "before all were tried" not in text
 
 
+def test_what_was_reset_is_told_as_it_was(ablated: Study) -> None:
+    study, _ = ablated
+    assert "were reset. So were those for which the pairs showed no worth." in ablation_text(study.verdict)
+    assert study.verdict.ablation is not None
+    needless = changed(study, dropped=[{**row, "verdict": "needless"} for row in DROPPED])
+    assert "showed no worth" not in ablation_text(needless.verdict)
+    whole = changed(study, dropped=[], ablation={**ABLATION, "full": dict(study.verdict.config), "end": "finished"})
+    assert (
+        ablation_text(whole.verdict) == "The search's winner changed 4 settings; 14 runs in pairs reset none of them."
+    )
+    one = changed(study, config={"jit": False}, ablation={**ABLATION, "runs": 0, "end": "finished"})
+    assert ablation_text(one.verdict) == "The search's winner changed 6 settings; 1 is left."
+
+
 def test_a_winner_that_was_never_thinned_is_told_as_it_is() -> None:
     trials = ablated_trials()
     study = record({**better_verdict(trials), "worth": WORTH, "dropped": [], "ablation": {**ABLATION, "runs": 0}})
@@ -163,12 +177,23 @@ def test_the_page_says_the_same_and_draws_it(ablated: Study) -> None:
 def test_the_path_takes_the_winners_values_only(ablated: Study) -> None:
     study, trials = ablated
     other = trial(len(trials), Role.SEARCH, {**BASELINE, "work_mem": 999}, 3.0)
-    points = path_points(study, [*trials, other])
+    short = trial(len(trials) + 1, Role.SEARCH, {"jit": False}, 3.0)  # as an imported file may have it
+    points = path_points(study, [*trials, other, short])
     assert [point.n_knobs for point in points] == [0, 1, 4, 6]
     assert points[1].knobs == ("jit",)
     six = points[-1]
     assert six.n_runs == 2
     assert math.log(six.gain.high / six.gain.low) == pytest.approx(2 * 1.96 * 0.018 / math.sqrt(2), rel=0.01)
+
+
+def test_a_path_of_runs_that_tell_nothing_has_no_ends(ablated: Study) -> None:
+    """A run whose own interval is a thousand times as wide as its value."""
+    study, trials = ablated
+    wide = [replace(each, loss_se=1000.0) for each in trials]
+    points = path_points(study, wide)
+    assert [point.n_knobs for point in points] == [0, 1, 4, 6]
+    assert (points[-1].gain.low, points[-1].gain.high) == (0.0, math.inf)
+    assert points[-1].gain.range_text == ""
 
 
 def test_a_lucky_single_run_does_not_lead_the_path(ablated: Study) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from tests.report.conftest import record, trial
+from trimtab.history import space_to_json
+from trimtab.importance import Consensus, KnobRank, Pair, Slice
+from trimtab.records import Role
 from trimtab.report.axes import make_axis
 from trimtab.report.charts import layout, level
-from trimtab.report.parallel import parallel_svg
+from trimtab.report.explain import Explanation
+from trimtab.report.explain_charts import explanation_figures
+from trimtab.report.parallel import parallel_figure, parallel_svg
 from trimtab.report.svg import figure_svg
+from trimtab.space import Config, Knob, KnobKind, Space
 
 POINTS = {"type": "scatter", "mode": "markers", "name": "a", "marker": {"color": "#123456", "size": 8}}
 
@@ -127,6 +135,34 @@ def test_a_point_that_has_no_place_is_not_drawn() -> None:
     line = {"mode": "lines", "x": [0, 1], "y": [0.0, 5.0], "text": "p", "hovertemplate": "%{text}",
             "line": {"color": "#123456"}, "name": ""}  # fmt: skip
     assert "nan" not in figure_svg("t", figure(line, yaxis={"type": "log"}))
+
+
+def test_an_axis_has_ends_whatever_lies_along_it() -> None:
+    svg = figure_svg("p", figure({"x": [0, 1, 2, 3], "y": [1.7e308, -1.7e308, math.inf, 5.0]}))
+    assert "inf" not in svg
+    assert "nan" not in svg
+
+
+def test_gains_that_no_number_holds_lose_no_page() -> None:
+    """An imported file may hold any loss."""
+    space = Space([Knob(name=name, kind=KnobKind.INTEGER, low=0, high=9, default=0) for name in ("a", "b")])
+    trials = [trial(n, Role.SEARCH, {"a": n, "b": 9 - n}, 1.0, loss=-720.0 * n) for n in range(6)]
+    study = record({}, space=space_to_json(space), baseline=Config({"a": 0, "b": 0}))
+    lines = parallel_figure(study, trials)
+    assert lines is not None
+    assert "trial 5 (search): &gt; 1000 times as fast" in parallel_svg("p", lines, 920)
+    losses = (0.0, -720.0)
+    cut = Slice(
+        knob="a", values=(0, 9), mean=losses, low=losses, high=losses, points=((0, 0.0), (9, -720.0)), best=9, gain=720.0,
+        gain_low=0.0,
+    )  # fmt: skip
+    pair = Pair(first="a", second="b", share=0.5, share_low=0.5, share_high=0.5, first_values=(0, 9), second_values=(0, 9),
+                loss=(losses, losses))  # fmt: skip
+    knob = KnobRank(knob="a", score=0.5, score_low=0.5, score_high=0.5, rank=1, rank_low=1, rank_high=1)
+    ranks = Consensus(knobs=(knob, replace(knob, knob="b")), rankings=(), knee=1, n_trials=6, r2=0.5)
+    shown = Explanation(consensus=ranks, text="", space=space, slices=(cut,), pairs=(pair,))
+    for name, each in explanation_figures(shown, "times as good").items():
+        assert not re.search(r"\b(nan|inf)\b", figure_svg(name, each))
 
 
 def test_names_of_parallel_axes_stay_within_the_plot() -> None:

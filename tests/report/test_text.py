@@ -25,7 +25,7 @@ from tests.report.conftest import (
 )
 from trimtab.importance import Consensus, KnobRank
 from trimtab.measure import Interval
-from trimtab.records import BenchSummary, DesignPlan, GainInterval, Role, Status, Verdict
+from trimtab.records import BenchSummary, Context, DesignPlan, GainInterval, Role, Status, Verdict
 from trimtab.report import print_report, render_html, report_text, summarise, to_json
 from trimtab.report.explain import Explanation
 from trimtab.report.headline import headline
@@ -102,6 +102,13 @@ def test_the_reset_of_the_data_is_a_cost_of_its_own(better: Study) -> None:
     trials = [replace(one, cost_s={**one.cost_s, "reset": 100.0}) for one in trials]
     shares = {share.name: share.seconds for share in summarise(unjudged, trials).wall}
     assert shares["reset"] == 100.0 * len(trials)
+
+
+def test_what_failed_runs_took_is_time_that_has_gone() -> None:
+    """While a study runs, its trials tell where the time went: all of it."""
+    cost_s = {"measure": 8.0, "apply.db": 1.0, "other": 1.0, "failed": 90.0}
+    text = squeezed(report_text(record({}), [trial(0, Role.BASELINE, BASELINE, 1.0, cost_s=cost_s)]))
+    assert "1min40s, of which measurement 8 % failed 90 %, measure 8 %, apply 1 %, other 1 %" in text
 
 
 def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -> None:
@@ -234,6 +241,14 @@ def test_an_unproven_best_is_never_called_proven(running: Study) -> None:
 def test_how_a_study_stands_is_told_first(running: Study, status: str, verdict: Verdict, beginning: str) -> None:
     study, trials = running
     assert headline(replace(study, status=status, verdict=verdict), trials, None).startswith(beginning)
+
+
+def test_an_imported_study_without_an_outcome_is_not_called_interrupted(running: Study) -> None:
+    """A CSV or XML file does not say how it ended, and other programs know no outcome."""
+    study, trials = running
+    for status, state in (("stopped", "Ended"), ("interrupted", "Interrupted"), ("running", "Not finished")):
+        told = replace(study, status=status, verdict=Verdict(), origin="theirs.csv")
+        assert headline(told, trials, None).startswith(f"{state} after {len(trials)} trials: ")
 
 
 @pytest.mark.parametrize(
@@ -384,6 +399,12 @@ def test_baselines_of_different_contexts_are_not_compared(better: Study) -> None
     study, trials = better
     apart = [replace(trial, context=replace(trial.context, workload=f"context {trial.number}")) for trial in trials]
     assert "11 baseline measurements span 0 %" in squeezed(report_text(study, apart))
+
+
+def test_a_load_that_is_not_known_is_not_named(better: Study) -> None:
+    study, trials = better
+    unknown = replace(study, context=Context("", 0))
+    assert report_text(unknown, trials).splitlines()[0] == "Study tpch on host db1"
 
 
 def test_what_a_program_reports_is_good_and_not_fast_everywhere(running: Study) -> None:

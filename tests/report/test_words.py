@@ -67,6 +67,8 @@ def test_levels_are_never_rounded_up(level: float, text: str) -> None:
     [
         ("sql shop 1 scripts 3f2a", 1, "sql shop 1 script 3f2a, 1 client"),
         ("http 21 pages 3f2a", 8, "http 21 pages 3f2a, 8 clients"),
+        ("http 21 pages 3f2a", 0, "http 21 pages 3f2a"),
+        ("", 0, ""),
         ("cycle of 2: day (ycsb a 1,001 records, 1 clients), night (ycsb a 1 records, 4 clients)", 4,
          "cycle of 2: day (ycsb a 1,001 records, 1 client), night (ycsb a 1 record, 4 clients), 4 clients"),
     ],

@@ -131,7 +131,7 @@ def _opened_copy(place: str) -> Iterator[History]:
                 source.backup(target)
         except sqlite3.Error as error:
             raise HistoryError(f"history={place!r} cannot be used: {error}", hint="nothing was changed") from error
-        with History.open(copy) as history:
+        with History.open(copy, shown=repr(place)) as history:
             yield history
 
 

@@ -20,6 +20,7 @@ __all__ = [
 
 _MOST_NAMED = 10
 
+_SQLITE = "sqlite:///"
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -42,7 +43,11 @@ def place_of(url: str | None, state_dir: Path) -> str:
 
 def fixed_place(url: str, folder: Path = Path()) -> str:
     """`url` as it means the same from everywhere: a file's path is absolute then; a relative one was meant from `folder`."""
-    return url if "://" in url else str((folder / Path(url).expanduser()).absolute())
+    if "://" not in url:
+        return str((folder / Path(url).expanduser()).absolute())
+    path = url.removeprefix(_SQLITE)
+    is_relative = url.startswith(_SQLITE) and path and not path.startswith(("/", ":memory:", "file:"))
+    return f"{_SQLITE}{(folder / path).absolute()}" if is_relative else url
 
 
 def open_history_at(url: str | None, state_dir: Path) -> History:

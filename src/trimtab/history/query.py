@@ -80,7 +80,9 @@ def _fits(study: StudySummary, query: StudyQuery) -> bool:
 
 
 def _is_named(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) if "*" in pattern or "?" in pattern else pattern in name
+    if "*" not in pattern and "?" not in pattern:
+        return pattern in name
+    return fnmatchcase(name, pattern.replace("[", "[[]"))  # a bracket is a letter of the name
 
 
 def _is_alike(study: StudySummary, machine: Machine) -> bool:

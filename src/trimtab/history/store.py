@@ -62,19 +62,21 @@ class History:
         self._shown = shown
 
     @classmethod
-    def open(cls, url_or_path: str | Path, *, is_there: bool = False) -> History:
+    def open(cls, url_or_path: str | Path, *, is_there: bool = False, shown: str = "") -> History:
         """Opens a history, making it (and its directory) when there is none; with `is_there` none is made, and it can be read
         where nothing may be written.
 
         Args:
             url_or_path: a file path (SQLite), `sqlite:///path`, or `postgresql://user@host:port/database`.
+            is_there: see above.
+            shown: what messages call it; its own place when empty.
 
         Raises:
             HistoryError: unreachable, not permitted, damaged, not a history, of another version, or not there though it
                 must be. Whatever is there is left as it is.
         """
         engine = make_reader(url_or_path) if is_there else make_engine(url_or_path)
-        shown = _shown(engine)
+        shown = shown or _shown(engine)
         try:
             with translated(shown):
                 prepare(engine, shown, is_there=is_there)

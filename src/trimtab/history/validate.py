@@ -5,6 +5,7 @@ A file that somebody sends may hold anything. What passes here can be stored, sh
 
 from __future__ import annotations
 
+import json
 import types
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,18 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history.record import STUDY_STATUSES, StudyCopy
 from trimtab.history.space import space_from_json
+from trimtab.history.typed import from_json
 from trimtab.measure import decode_histogram
-from trimtab.records import Objective
+from trimtab.records import CLASSES_KEPT, Objective, QueryClass
 from trimtab.space import Config
 
 __all__ = ["check_copy"]
 
 _LARGEST_INT = 2**64
 """Servers have knobs of unsigned 64-bit numbers; nothing real is larger."""
+
+_LARGEST_NUMBER = 2**31 - 1
+"""Of a trial: what the columns of both databases hold."""
 
 _LONGEST_NAME = 200
 _LATEST_S = 253_402_300_800.0
@@ -41,12 +46,18 @@ def check_copy(copy: StudyCopy, where: str) -> None:
             _check(trial, type(trial), at)
             if trial.number < 0:
                 raise _WrongError(f"{at}.number={trial.number} is below 0")
+            if trial.number > _LARGEST_NUMBER:
+                raise _WrongError(f"{at}.number={trial.number} is above {_LARGEST_NUMBER}")
             if not 0 <= trial.started_at < _LATEST_S:
                 raise _WrongError(f"{at}.started_at={trial.started_at} is not a time")
             if trial.measurement is not None:
                 _check_histogram(trial.measurement.histogram, at)
         for index, event in enumerate(copy.events):
             _check(event, type(event), f"events[{index}]")
+            if not 0 <= event.at < _LATEST_S:
+                raise _WrongError(f"events[{index}].at={event.at} is not a time")
+            if event.kind == CLASSES_KEPT:
+                _check_classes(event.text, f"events[{index}].text")
     except (_WrongError, HistoryError, UsageError) as error:
         reason = error.message if isinstance(error, HistoryError | UsageError) else str(error)
         raise HistoryError(
@@ -90,6 +101,14 @@ def _check_histogram(data: bytes, at: str) -> None:
     if stream.unconsumed_tail:
         raise _WrongError(f"{at}.measurement.histogram holds more than {_LARGEST_HISTOGRAM} bytes")
     decode_histogram(data)
+
+
+def _check_classes(text: str, at: str) -> None:
+    """Reports show what a server had learnt of its queries."""
+    try:
+        from_json(tuple[QueryClass, ...], json.loads(text), at)
+    except (ValueError, RecursionError) as error:
+        raise _WrongError(f"{at} holds no classes of queries: {_short(str(error))}") from error
 
 
 def _check_name(name: str) -> None:

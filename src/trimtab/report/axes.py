@@ -12,6 +12,9 @@ from trimtab.units import format_figure
 __all__ = ["Axis", "make_axis"]
 
 _TICKS = 6
+_LARGEST = 1e300
+"""What is larger has no place on an axis: the difference of two such numbers may be infinite."""
+
 _MARGIN = 0.05
 """Share of the range that is left free on each side of the data."""
 
@@ -87,10 +90,8 @@ def _ends(described: Mapping[str, Any], values: Sequence[float], is_log: bool, i
     if "range" in described:
         low, high = described["range"]
         return float(low), float(high)
-    scaled = [math.log10(v) if is_log else v for v in values if math.isfinite(v) and (v > 0 or not is_log)] or [
-        0.0,
-        1.0,
-    ]
+    known = (value for value in values if abs(value) <= _LARGEST and (value > 0 or not is_log))
+    scaled = [math.log10(value) if is_log else value for value in known] or [0.0, 1.0]
     low, high = min(scaled), max(scaled)
     from_zero = not is_log and (described.get("rangemode") == "tozero" or is_filled) and low >= 0
     if from_zero:

@@ -113,7 +113,7 @@ def _trial_range(rows: Sequence[Any]) -> Figure:
     """An axis on which the trials can be told apart, however wide the intervals of some are."""
     largest = max(row.gain.estimate for row in rows)
     widest = max((row.gain.high for row in rows if math.isfinite(row.gain.high)), default=largest)
-    return {"range": [0, 2 * largest]} if widest > 2 * largest else {}
+    return {"range": [0, 2 * largest]} if widest > 2 * largest > 0 else {}
 
 
 def level(y: float) -> Figure:
@@ -181,7 +181,8 @@ def _drift(summary: Summary) -> Figure | None:
     values = [point[2] for point in points]
     mean = sum(values) / len(values)
     # Contexts of a cycle are of different speed: a line from one to the next, and their mean, would look like drift.
-    mode, shapes = ("markers", []) if summary.contexts else ("lines+markers", [level(mean)])
+    is_mixed = summary.drift.n_contexts > 1
+    mode, shapes = ("markers", []) if is_mixed else ("lines+markers", [level(mean)])
     trace = {
         "type": "scatter",
         "mode": mode,

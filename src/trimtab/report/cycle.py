@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trimtab.records import ContextResult, Verdict
+from trimtab.records import ContextResult, Trial, Verdict
 from trimtab.report.facts import Gain
 from trimtab.report.values import ValueTexts
 from trimtab.report.words import (
@@ -25,7 +25,15 @@ from trimtab.units import format_duration
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["ContextRow", "DifferingRow", "context_rows", "cycle_headline", "cycle_lines", "differing_rows"]
+__all__ = [
+    "ContextRow",
+    "DifferingRow",
+    "are_of_several",
+    "context_rows",
+    "cycle_headline",
+    "cycle_lines",
+    "differing_rows",
+]
 
 _UNKNOWN = "–"
 _MOST_CYCLES = 8
@@ -66,6 +74,11 @@ class DifferingRow:
 
     knob: str
     values: tuple[str, ...]
+
+
+def are_of_several(trials: Sequence[Trial]) -> bool:
+    """Whether trials were made under more than one context: then figures of them all have no mean worth showing."""
+    return any(trial.context != trials[0].context for trial in trials)
 
 
 def context_rows(study: StudyRecord) -> tuple[ContextRow, ...]:

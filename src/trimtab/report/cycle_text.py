@@ -22,7 +22,7 @@ def cycle_tables(summary: Summary) -> RenderableType:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(Text(column), overflow="fold")  # a name may hold what rich takes for markup
     return table
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from trimtab.importance import Consensus, Pair, Slice
 from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level, short_name
 from trimtab.report.explain import Explanation
-from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title
+from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title, ratio_of
 from trimtab.report.words import clean, counted
 from trimtab.space import Knob, KnobKind, Space, Value
 from trimtab.units import format_figure
@@ -31,7 +31,8 @@ def explanation_figures(explanation: Explanation, times: str) -> dict[str, Figur
     """ "importance", "slice0", "slice1", ..., "pair0", ...: every figure there is data for; `times`: what gains are called."""
     if explanation.consensus is None or explanation.consensus.verdict:
         return {}
-    made = {"importance": _importance(explanation.consensus)}
+    # The share of the only knob says nothing: it is all of the effect.
+    made = {"importance": _importance(explanation.consensus)} if len(explanation.consensus.knobs) > 1 else {}
     if explanation.space is not None:
         for i, cut in enumerate(explanation.slices):
             made[f"slice{i}"] = _slice(explanation.space, cut, times)
@@ -214,7 +215,7 @@ def _slice(space: Space, cut: Slice, times: str) -> Figure:
     places, own = _places(space, cut.knob, cut.values), _places(space, cut.knob, [p[0] for p in cut.points])
     order = sorted(range(len(places)), key=places.__getitem__)
     x = [places[i] for i in order]
-    mean, low, high = ([math.exp(-side[i]) for i in order] for side in (cut.mean, cut.high, cut.low))
+    mean, low, high = ([ratio_of(side[i]) for i in order] for side in (cut.mean, cut.high, cut.low))
     is_ordered = space.knobs[cut.knob].is_numeric
     band = {
         "type": "scatter", "mode": "lines", "name": "90 % interval", "x": [*x, *x[::-1]], "y": [*high, *low[::-1]],
@@ -230,7 +231,7 @@ def _slice(space: Space, cut: Slice, times: str) -> Figure:
         curve["error_y"] = {"type": "data", "array": [h - m for h, m in zip(high, mean, strict=True)],
                             "arrayminus": [m - b for m, b in zip(mean, low, strict=True)], "color": BLUE}  # fmt: skip
     raw = {
-        "type": "scatter", "mode": "markers", "name": "measured", "x": own, "y": [math.exp(-loss) for _, loss in cut.points],
+        "type": "scatter", "mode": "markers", "name": "measured", "x": own, "y": [ratio_of(loss) for _, loss in cut.points],
         "text": _tick_texts(space, cut.knob, [value for value, _ in cut.points]),
         "marker": {"color": AMBER, "size": 6, "symbol": "circle-open"},
         "hovertemplate": "%{text}: %{y:.2f} times<extra></extra>",
@@ -248,7 +249,7 @@ def _has_unit_in_ticks(unit: str) -> bool:
 
 
 def _pair(space: Space, pair: Pair) -> Figure:
-    gains = [[math.exp(-loss) for loss in row] for row in zip(*pair.loss, strict=True)]
+    gains = [[ratio_of(loss) for loss in row] for row in zip(*pair.loss, strict=True)]
     trace = {
         "type": "heatmap",
         "x": _tick_texts(space, pair.first, pair.first_values),

@@ -10,7 +10,6 @@ from trimtab.records import GainInterval, Status, Trial
 from trimtab.report.words import level_text, percent_text, ratio_text
 
 __all__ = [
-    "Z95",
     "Contender",
     "Drift",
     "Failure",
@@ -24,10 +23,13 @@ __all__ = [
     "TrialRow",
     "danger_of",
     "interval_title",
+    "ratio_of",
 ]
 
-Z95 = 1.959964
+_Z95 = 1.959964
 """97.5 % quantile of the normal distribution."""
+
+_LARGEST_EXPONENT = 700.0
 
 _CLEARLY_SLOWER = 0.9
 """From here on an operation type is called slower; nearer to 1 the few runs of one type do not tell."""
@@ -63,8 +65,13 @@ class Gain:
         """exp(-loss) with the interval of its standard error; None when the trial has no finite loss."""
         if trial.loss is None or not math.isfinite(trial.loss):
             return None
-        half = Z95 * trial.loss_se if trial.loss_se is not None else math.nan
-        return cls(_exp(-trial.loss), _exp(-trial.loss - half), _exp(-trial.loss + half))
+        return cls.of_loss(trial.loss, math.nan if trial.loss_se is None else trial.loss_se)
+
+    @classmethod
+    def of_loss(cls, loss: float, se: float) -> Gain:
+        """That of a mean loss with its standard error (NaN: unknown)."""
+        half = _Z95 * se
+        return cls(ratio_of(loss), ratio_of(loss + half), ratio_of(loss - half))
 
     @property
     def interval_text(self) -> str:
@@ -94,8 +101,9 @@ def interval_title(gains: Iterable[Gain | None]) -> str:
     return f"{levels.pop()} interval" if len(levels) == 1 else "interval"
 
 
-def _exp(exponent: float) -> float:
-    return math.exp(exponent) if exponent < 700 else math.inf
+def ratio_of(loss: float) -> float:
+    """How many times better than the baseline: exp(-loss), infinite where no number is as large."""
+    return math.inf if -loss >= _LARGEST_EXPONENT else math.exp(-loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +266,13 @@ class TimeShare:
 class Drift:
     """The baseline over time: (trial, seconds since the study's first, value, low, high) and what it means.
 
-    `relative_range` is the widest of those within one context.
+    `relative_range` is the widest of those within one of the `n_contexts`.
     """
 
     points: tuple[tuple[int, float, float, float, float], ...]
     relative_range: float | None
     is_beyond_noise: bool | None
+    n_contexts: int = 1
 
     @property
     def text(self) -> str:
@@ -271,6 +280,10 @@ class Drift:
         if len(self.points) < 2 or self.relative_range is None:
             return "The baseline was measured too seldom to tell the machine's drift."
         sentence = f"{len(self.points)} baseline measurements span {percent_text(self.relative_range)}"
+        if self.n_contexts > 1:  # of different speed: only those of one context can be compared
+            sentence = f"{sentence} at most within one of {self.n_contexts} contexts"
+            if len(self.points) <= self.n_contexts:
+                return f"{sentence}, none of which was measured twice: the machine's drift is not known."
         if self.is_beyond_noise is None:
             return f"{sentence}."
         if self.is_beyond_noise:

@@ -50,8 +50,16 @@ def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) ->
         return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
     if study.status == "benched":
         return _benched(study, len(trials))
-    state = "Interrupted" if result == "interrupted" or study.status in ("interrupted", "stopped") else "Not finished"
-    return f"{state} after {counted(len(trials), 'trial')}: {_so_far(study.verdict, best)}."
+    return f"{_state(study)} after {counted(len(trials), 'trial')}: {_so_far(study.verdict, best)}."
+
+
+def _state(study: StudyRecord) -> str:
+    """Of a study that has no outcome: an imported one may have come from a file that holds none."""
+    if study.verdict.result == "interrupted" or study.status == "interrupted":
+        return "Interrupted"
+    if study.status != "stopped":
+        return "Not finished"
+    return "Ended" if study.origin else "Interrupted"
 
 
 def _benched(study: StudyRecord, n_trials: int) -> str:

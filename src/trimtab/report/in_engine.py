@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from trimtab.errors import HistoryError
 from trimtab.records import CLASSES_KEPT, QueryClass, classes_from_json
 from trimtab.units import counted, format_duration, format_figure
 
@@ -42,11 +43,21 @@ def _row(each: QueryClass) -> str:
 
 
 def kept_classes(events: Iterable[Event]) -> list[QueryClass] | None:
-    """What a study's server had learnt at its end; None where it does not tune its queries."""
+    """What a study's server had learnt at its end; None where it does not tune its queries.
+
+    Raises:
+        HistoryError: what is stored is none of that.
+    """
     found = None
-    for event in events:
-        if event.kind == CLASSES_KEPT:
-            found = classes_from_json(event.text)
+    try:
+        for event in events:
+            if event.kind == CLASSES_KEPT:
+                found = classes_from_json(event.text)
+    except ValueError as error:
+        raise HistoryError(
+            f"an event of kind={CLASSES_KEPT!r} cannot be read: {error}",
+            hint="it is damaged, or was written by another version of Trimtab",
+        ) from error
     return found
 
 

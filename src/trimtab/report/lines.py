@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from trimtab.records import KnobWorth, Status, Trial, Verdict
-from trimtab.report.facts import Z95, Gain, LineWorth, PathPoint
+from trimtab.report.facts import Gain, LineWorth, PathPoint
 from trimtab.report.words import clean, counted, first_line, percent_text
 from trimtab.space import Config
 
@@ -74,11 +74,15 @@ def ablation_text(verdict: Verdict) -> str:
         return f"The winner was not ablated: settings that bring nothing may be among these.{refused}"
     n_full, n_left = len(about.full), len(verdict.config)
     text = f"The search's winner changed {counted(n_full, 'setting')}"
-    if about.runs:
+    if about.runs and n_left == n_full:
+        text += f"; {counted(about.runs, 'run')} in pairs reset none of them."
+    elif about.runs:
         text += f"; {counted(about.runs, 'run')} in pairs left {n_left}."
         text += f" Settings worth less than {percent_text(about.tolerance)} were reset."
+        if any(row.verdict == "not_told_apart" for row in verdict.dropped):
+            text += " So were those for which the pairs showed no worth."
     else:
-        text += "." if n_left == n_full else f"; {n_left} are left."
+        text += "." if n_left == n_full else f"; {n_left} {'is' if n_left == 1 else 'are'} left."
     if about.end == "budget" and not _all_tried(verdict):
         text += " The budget ended before all were tried: some of these may bring nothing."
     if about.end == "failed":
@@ -107,7 +111,11 @@ def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint,
     by_config: dict[Config, list[Trial]] = {}
     for trial in trials:
         changed = trial.config.difference(study.baseline)
-        if _counts(trial) and changed and all(name in full and trial.config[name] == full[name] for name in changed):
+        if (
+            _counts(trial)
+            and changed
+            and all(name in full and trial.config.get(name) == full[name] for name in changed)
+        ):
             by_config.setdefault(trial.config, []).append(trial)
     points = [_point(study, config, group) for config, group in by_config.items()]
     best: dict[int, PathPoint] = {}
@@ -131,11 +139,8 @@ def _point(study: StudyRecord, config: Config, trials: Sequence[Trial]) -> PathP
         return PathPoint(len(changed), knobs, gain, len(trials))
     losses = [trial.loss for trial in trials if trial.loss is not None]
     errors = [trial.loss_se if trial.loss_se is not None else math.nan for trial in trials]
-    mean = sum(losses) / len(losses)
-    half = Z95 * math.sqrt(sum(error**2 for error in errors)) / len(errors)
-    return PathPoint(
-        len(changed), knobs, Gain(math.exp(-mean), math.exp(-mean - half), math.exp(-mean + half)), len(trials)
-    )
+    mean, se = sum(losses) / len(losses), math.sqrt(sum(error**2 for error in errors)) / len(errors)
+    return PathPoint(len(changed), knobs, Gain.of_loss(mean, se), len(trials))
 
 
 def _is_preferred(point: PathPoint, other: PathPoint) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from trimtab.errors import TrimtabError
 from trimtab.records import Trial
 from trimtab.report.charts import GREEN, Figure, short_name
+from trimtab.report.facts import ratio_of
 from trimtab.report.headline import times_of
 from trimtab.report.marks import cividis, text_of
 from trimtab.report.words import ratio_text
@@ -61,7 +62,7 @@ def parallel_figure(study: StudyRecord, trials: Sequence[Trial]) -> Figure | Non
     knobs = list(space.knobs.values())
     axes = [{"name": knobs[i].name, "ends": [knobs[i].format(end[knobs[i].name]) for end in ends]} for i in chosen]
     lines = [
-        {"gain": math.exp(-(trial.loss or 0.0)), "number": trial.number, "role": str(trial.role),
+        {"gain": ratio_of(trial.loss or 0.0), "number": trial.number, "role": str(trial.role),
          "places": points[row, chosen].tolist()}
         for row, trial in enumerate(shown)
     ]  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 
 from trimtab.records import Context, MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
 from trimtab.report.against_advice import advice_line
-from trimtab.report.cycle import ContextRow, DifferingRow, context_rows, cycle_lines, differing_rows
+from trimtab.report.cycle import ContextRow, DifferingRow, are_of_several, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
     Contender,
     Drift,
@@ -44,7 +44,7 @@ __all__ = ["BASELINE_ROLES", "Summary", "compared_trials", "summarise"]
 
 BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 
-_STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask")
+_STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask", "other", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +231,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         contexts=context_rows(study),
         differing=differing_rows(study),
         cycle_notes=cycle_lines(verdict),
-        # Figures of several contexts have no mean worth showing.
-        contenders=_contenders(verdict, trials, objective) if verdict.cycle is None else (),
+        contenders=() if verdict.cycle or are_of_several(trials) else _contenders(verdict, trials, objective),
         beside_advice=advice_line(verdict, trials),
         by_status=Counter(str(trial.status) for trial in trials),
         by_role=Counter(str(trial.role) for trial in trials),
@@ -242,7 +241,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         delta=verdict.delta,
         pairs=verdict.pairs,
         failures=_failures(trials, rows),
-        labels=_labels(*compared_trials(study, trials, best)) if verdict.cycle is None else (),
+        labels=_labels(*compared_trials(study, trials, best)),
         memory=_memory(verdict.memory),
         wall=wall,
         wall_total_s=wall_total_s,
@@ -260,7 +259,12 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
 def compared_trials(
     study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None
 ) -> tuple[list[Trial], list[Trial]]:
-    """Measured trials of (baseline, winner): the proof's where there was one, else the baseline's and the best one."""
+    """Measured trials of (baseline, winner): the proof's where there was one, else the baseline's and the best one.
+
+    None of a study over several contexts: each side would be another mix of them.
+    """
+    if are_of_several(trials):
+        return [], []
     measured = [trial for trial in trials if trial.status is Status.OK and trial.measurement is not None]
     before = [trial for trial in measured if trial.role is Role.PROOF_BASELINE]
     after = [trial for trial in measured if trial.role is Role.PROOF_CANDIDATE]
@@ -369,9 +373,8 @@ def _drift(verdict: Verdict, trials: Sequence[Trial], objective: Objective) -> D
                 contexts.append((trial.context, known := []))
             known.append(value.estimate)
     spreads = [(max(values) - min(values)) / mean for _, values in contexts if (mean := _mean(values))]
-    return Drift(
-        tuple(points), max(spreads, default=None), None if verdict.drift is None else verdict.drift.is_beyond_noise
-    )
+    is_beyond = None if verdict.drift is None else verdict.drift.is_beyond_noise
+    return Drift(tuple(points), max(spreads, default=None), is_beyond, max(1, len(contexts)))
 
 
 def _failures(trials: Sequence[Trial], rows: Sequence[TrialRow]) -> tuple[Failure, ...]:

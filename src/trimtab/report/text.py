@@ -62,7 +62,8 @@ def report_text(
 
 def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
-    yield Text(f"Study {summary.name}{_elsewhere(summary.host)}: {summary.workload}", style="dim")
+    about = f": {summary.workload}" if summary.workload else ""  # an imported study may not tell it
+    yield Text(f"Study {summary.name}{_elsewhere(summary.host)}{about}", style="dim")
     yield Text(summary.headline, style=style)
     if summary.slower:
         yield Text(summary.slower, style="yellow")

@@ -60,8 +60,9 @@ def workload_name(context: Context) -> str:
 
 
 def workload_text(context: Context) -> str:
-    """What is asked of a system, and by how many: `sql shop 1 script 3f2a9c1d, 8 clients`."""
-    return f"{workload_name(context)}, {counted(context.clients, 'client')}"
+    """What is asked of a system, and by how many, as far as it is known: `sql shop 1 script 3f2a9c1d, 8 clients`."""
+    clients = counted(context.clients, "client") if context.clients else ""
+    return ", ".join(filter(None, (workload_name(context), clients)))
 
 
 def failed_in_proof(failure: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy, StudyRecord
 from trimtab.history.rows import target_kinds
 from trimtab.measure import Interval, Measurement
-from trimtab.records import FIGURES, Context, Machine, Objective, Role, Status, Trial
+from trimtab.records import FIGURES, METRICS, Context, Machine, Objective, Role, Status, Trial
 from trimtab.space import Config, Value
 from trimtab.units import counted
 
@@ -45,7 +44,11 @@ class CsvFormat:
 
     def write(self, studies: Iterable[StudyCopy], place: str) -> Sequence[str]:
         """Cells are written by `cell_of`; what is not known, or does not belong to a study, is empty."""
-        rows = [_row(study.record, trial) for study in studies for trial in study.trials]
+        rows, empty = [], []
+        for study in studies:
+            rows += [_row(study.record, trial) for trial in study.trials]
+            if not study.trials:
+                empty.append(study.record.name)
         known = [
             *_STUDY,
             *_TRIAL,
@@ -57,10 +60,12 @@ class CsvFormat:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([_head(name) for name in names])
             writer.writerows([[_cell(row.get(name)) for name in names] for row in rows])
+        if empty:  # a study is its rows
+            return (_LOST, f"csv: studies without trials were left out: {', '.join(empty)[:200]}")
         return (_LOST,)
 
     def read(self, place: str) -> Imported:
-        """Rows of one study stand together."""
+        """Rows may stand in any order, as a spreadsheet has sorted them."""
         path = file_of(place)
         imported = Imported(())
         imported.studies = self._studies(str(path), imported)
@@ -74,8 +79,11 @@ class CsvFormat:
                 reader = csv.reader(lines, strict=True)
                 layout = _layout([_name(name) for name in next(reader, [])], imported)
                 rows = (layout.named(cells, number) for number, cells in enumerate(reader, 2) if cells)
-                for _, group in itertools.groupby(rows, lambda row: (row.get("study"), row.get("created_at"))):
-                    yield _study(list(group), layout, imported)
+                groups: dict[tuple[Value | None, Value | None], list[Mapping[str, Value]]] = {}
+                for row in rows:
+                    groups.setdefault((row.get("study"), row.get("created_at")), []).append(row)
+                for group in groups.values():
+                    yield _study(group, layout, imported)
         except (csv.Error, ValueError, KeyError, OverflowError, UsageError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else getattr(error, "message", str(error))
             raise refuse(place, reason[:300]) from error
@@ -173,14 +181,16 @@ def _layout(names: Sequence[str], imported: Imported) -> _Layout:
 
 def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout, imported: Imported) -> StudyCopy:
     first = rows[0]
-    objective = Objective.parse(str(first.get("objective", "latency_mean")))
+    measured = next((name for name in METRICS if name in layout.names), "latency_mean")
+    objective = Objective.parse(str(first.get("objective", measured)))
     trials = [_with_figure(_trial(row, index), objective) for index, row in enumerate(rows)]
+    trials.sort(key=lambda trial: trial.number)
     if "loss" not in layout.names:
         trials = scored(trials, objective)
     record = study_of(
         name=str(first.get("study", "csv")),
         objective=str(objective),
-        configs=[trial.config for trial in trials],
+        configs=[trial.config for trial in sorted(trials, key=lambda trial: trial.role is not Role.BASELINE)],
         created_at=_number(first, "created_at", 0.0),
         status=status_without_verdict(str(first.get("study_status", "stopped")), imported, "csv"),
         context=replace(trials[0].context, features={}),

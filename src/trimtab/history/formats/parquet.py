@@ -31,6 +31,8 @@ __all__ = ["ParquetFormat"]
 FORMAT_VERSION = 1
 _VERSION_KEY, _STUDIES_KEY = b"trimtab.version", b"trimtab.studies"
 _LARGEST_INT = 2**63
+_LONGEST_TEXT = 2**31 - 1
+"""Of the metadata, which holds all studies: usually the library takes 100 MB, a few thousand of them."""
 _FLOATS = ("started_at", "loss", "excess", "throughput", "latency_mean_ms", "latency_p50_ms", "latency_p95_ms",
            "latency_p99_ms", "figure")  # fmt: skip
 _TEXTS = ("study_name", "role", "status", "searcher", "reason", "trial")
@@ -137,7 +139,7 @@ def _read(place: str) -> Iterator[StudyCopy]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(place) as file:
+        with pq.ParquetFile(place, thrift_string_size_limit=_LONGEST_TEXT) as file:
             heads = _heads(file, place)
             trials: list[list[Trial]] = [[] for _ in heads]
             for batch in file.iter_batches(batch_size=256, columns=["study", "trial"]):
@@ -147,8 +149,11 @@ def _read(place: str) -> Iterator[StudyCopy]:
                     trials[index].append(trial_from_json(json.loads(text)))
         for (record, events), own in zip(heads, trials, strict=True):
             yield StudyCopy(record, own, events)
-    except (pa.ArrowException, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise refuse(place, f"{type(error).__name__}: {str(error)[:200]}") from error
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        # Of a damaged file it has no number; with one, the file cannot be reached.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise refuse(place, f"{type(error).__name__}: {str(error).strip()[:200]}") from error
 
 
 def _heads(file: Any, place: str) -> list[tuple[StudyRecord, list[Event]]]:

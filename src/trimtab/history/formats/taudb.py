@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, insert, inspect, select
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
 
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history.formats.base import Imported, file_of, refuse
@@ -48,8 +50,8 @@ _TIMESTAMP = 1
 _GROUP = "TRIMTAB"
 _READ = ("trial", "metric", "timer", "timer_parameter", "timer_callpath", "timer_call_data", "timer_value",
          "primary_metadata", "secondary_metadata")  # fmt: skip
-_METRICS: Mapping[str, str] = {"TIME": "latency_mean"}
-"""Metric of other programs -> what it is here: TAU counts time in microseconds."""
+_TIME, _TIMES_PER_MS = "TIME", 1000.0
+"""TAU's own metric, which counts microseconds; latencies are in milliseconds here."""
 
 
 class TaudbFormat:
@@ -88,7 +90,7 @@ def _told(place: str) -> Iterator[None]:
     shown = place if "://" not in place else place.rpartition("@")[2]
     try:
         yield
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, sqlite3.Error) as error:
         reason = str(getattr(error, "orig", None) or error).strip()
         raise HistoryError(
             f"TAUdb at {shown!r} cannot be used: {reason[:300]}", hint="check the path or URL"
@@ -239,8 +241,9 @@ def _studies(place: str, imported: Imported) -> Iterator[StudyCopy]:
 def _reading(place: str) -> Engine:
     if "://" in place:
         return make_engine(place)
-    path = Path(file_of(place)).resolve()
-    return create_engine(f"sqlite:///file:{path.as_posix().replace('%', '%25').replace('?', '%3f')}?mode=ro&uri=true")
+    uri = f"{Path(file_of(place)).resolve().as_uri()}?mode=ro"
+    # An engine's URL is decoded once more than SQLite's own: names with '#', '?' and '%' would be others.
+    return create_engine("sqlite://", creator=lambda: sqlite3.connect(uri, uri=True), poolclass=NullPool)
 
 
 def _read_study(connection: Connection, trial_id: int, name: str | None, imported: Imported) -> StudyCopy:
@@ -266,17 +269,14 @@ def _foreign_study(connection: Connection, trial_id: int, name: str, imported: I
         raise ValueError(f"its trial {name!r} has no metric")
     if len(found) > 1:
         imported.note(f"taudb: of {len(found)} metrics only {found[0].name!r} was taken")
-    known = (
-        found[0].name
-        if found[0].name in ("throughput", "latency_mean")
-        else _METRICS.get(found[0].name, "latency_mean")
-    )
+    known = found[0].name if found[0].name in ("throughput", "latency_mean") else "latency_mean"
     imported.note(
         f"taudb: metric {found[0].name!r} is taken as {known}, the first timer with parameters as the baseline"
     )
     objective = Objective.parse(known)
     configs = _foreign_configs(connection, trial_id, imported)
-    values = _foreign_values(connection, found[0].id)
+    unit = _TIMES_PER_MS if found[0].name == _TIME else 1.0
+    values = {timer: value / unit for timer, value in _foreign_values(connection, found[0].id).items()}
     trials = [
         Trial(
             number=number,

@@ -78,6 +78,11 @@ class TextFormat:
 def _write_study(file: TextIO, study: StudyCopy) -> Iterator[str]:
     objective = Objective.parse(study.record.objective)
     names = list(dict.fromkeys(name for trial in study.trials for name in trial.config))
+    if any(trial.context != study.trials[0].context for trial in study.trials):
+        yield (
+            f"text: trials of {study.record.name!r} are of several contexts, which its lines do not tell: read back, all of "
+            "them are compared with one baseline"
+        )
     file.write(f"# study = {text_of(study.record.name)}\n# created_at = {text_of(study.record.created_at)}\n")
     file.write(f"# objective = {study.record.objective}\n")
     file.write(f"# columns = {', '.join(map(text_of, [*names, 'performance']))}\n")

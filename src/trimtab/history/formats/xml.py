@@ -11,6 +11,7 @@ import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trimtab.errors import UsageError
@@ -35,7 +36,7 @@ _FIRST_EPOCH_S = 100_000_000
 _TAG = re.compile(r"(?!xml)[A-Za-z_][A-Za-z0-9_.-]*", re.IGNORECASE)
 _LESS_IS_BETTER = "latency_mean"
 _LOST = ("xml: left out were settings, constraints, verdict and events of the studies, and of the trials intervals, all metrics "
-         "but the objective's, costs, effective values, histograms and counters")  # fmt: skip
+         "but the objective's, context features, searcher, seed, costs, effective values, histograms and counters")  # fmt: skip
 
 
 class XmlFormat:
@@ -99,7 +100,7 @@ def _data_of(study: StudyCopy) -> ET.Element:
     raw = ET.SubElement(found, "RawData")
     objective = Objective.parse(record.objective)
     for trial in study.trials:
-        _add_trial(raw, trial, objective)
+        _add_trial(raw, trial, objective, record.context)
     return found
 
 
@@ -136,8 +137,15 @@ def _add_param(params: ET.Element, knob: Knob) -> None:
         _add(param, "paramValue", cell_of(choice))
 
 
-def _add_trial(raw: ET.Element, trial: Trial, objective: Objective) -> None:
+def _add_trial(raw: ET.Element, trial: Trial, objective: Objective, usual: Context) -> None:
+    """`usual` is the study's own context: only those of a cycle are others."""
     data = ET.SubElement(raw, "Data", number=str(trial.number), role=trial.role.value, status=trial.status.value)
+    if trial.context != usual:
+        data.set("workload", cell_of(trial.context.workload))
+        data.set("clients", str(trial.context.clients))
+    for name, loss in (("loss", trial.loss), ("loss_se", trial.loss_se)):
+        if loss is not None:
+            data.set(name, cell_of(float(loss)))
     if trial.reason:
         data.set("reason", cell_of(trial.reason))
     if trial.excess:
@@ -193,7 +201,9 @@ def _study(data: Any, imported: Imported) -> StudyCopy:
         kinds=_text(data.get("target", "")),
         knobs=_knobs(metadata, trials),
     )
-    return StudyCopy(record, scored(trials, objective))
+    # Ours tell each trial's loss, which is against the baseline of its time and context.
+    has_losses = any(entry.get("loss") is not None for entry in entries)
+    return StudyCopy(record, trials if has_losses else scored(trials, objective))
 
 
 def _start(metadata: Any, imported: Imported) -> float:
@@ -243,8 +253,8 @@ def _knobs(metadata: Any, trials: Sequence[Trial]) -> dict[str, Knob]:
         found[name] = Knob(
             name=name,
             kind=KnobKind.INTEGER if is_whole else KnobKind.REAL,
-            low=min(low, *numbers),
-            high=max(high, *numbers),
+            low=min([low, *numbers]),
+            high=max([high, *numbers]),
             step=step if has_step and not isinstance(step, str) and _is_on_step(low, step, numbers) else None,
             default=default,
         )
@@ -271,21 +281,32 @@ def _trial(number: int, entry: Any, objective: Objective, context: Context) -> T
     is_measured = bool(text)
     time = entry.find("Time")
     at = value_of(time.get("at", "0.0")) if time is not None else 0.0
-    excess = value_of(entry.get("excess", "0.0"))
-    if isinstance(excess, str | bool):
-        raise ValueError(f"excess={excess!r} is not a number")
     interval = Interval(float(perf), math.nan, math.nan)
     return Trial(
         number=_whole(entry.get("number", str(number))),
         role=Role(entry.get("role", "search" if number else "baseline")),
         config=Config(values),
-        context=context,
+        context=replace(
+            context,
+            workload=_text(entry.get("workload", context.workload)),
+            clients=_whole(entry.get("clients", str(context.clients))),
+        ),
         status=Status(entry.get("status", "ok" if is_measured else "crashed")),
         reason=_text(entry.get("reason", "")),
         measurement=measurement_of({objective.metric: interval}) if is_measured else None,
-        excess=float(excess),
+        loss=_number(entry, "loss"),
+        loss_se=_number(entry, "loss_se"),
+        excess=_number(entry, "excess") or 0.0,
         started_at=0.0 if isinstance(at, str | bool) else float(at),
     )
+
+
+def _number(entry: Any, name: str) -> float | None:
+    """An attribute of ours; None where there is none."""
+    value = value_of(text) if (text := entry.get(name)) is not None else None
+    if isinstance(value, str | bool):
+        raise ValueError(f"{name}={value!r} is not a number")
+    return None if value is None else float(value)
 
 
 def _text(text: str) -> str:
