@@ -163,6 +163,13 @@ def test_a_kill_by_the_kernel_is_seen() -> None:
     )
 
 
+def test_kills_before_the_trial_are_none_of_its_own() -> None:
+    """The server's process could not be seen at the first look."""
+    guard = guards()
+    assert guard.vitals(vitals(oom_kills=None)) is None
+    assert guard.vitals(vitals(oom_kills=3)) is None
+
+
 @pytest.mark.parametrize(
     ("own", "status"), [(340, Status.CRASHED), (10, Status.INFRASTRUCTURE), (None, Status.INFRASTRUCTURE)]
 )

@@ -23,6 +23,7 @@ from tests.workload.runs import Leftovers, counts, execute, quiet, row, to_the_e
 from trimtab.errors import LoadError
 from trimtab.measure import Measurement
 from trimtab.records import Endpoint, Objective, Status
+from trimtab.redact import forget_all
 from trimtab.systems.account import server_account
 from trimtab.trial import End, MeasurePlan, measure_load
 from trimtab.trial.judge import judge
@@ -79,6 +80,7 @@ def locked(server: Endpoint) -> Iterator[Endpoint]:
     hba.write_text("host all locked 127.0.0.1/32 scram-sha-256\n" + before)
     execute(server, "postgres", "SELECT pg_reload_conf()")
     yield replace(server, user="locked", password="right")
+    forget_all()  # "no right to ..." is in messages of other tests
     hba.write_text(before)
     execute(server, "postgres", "SELECT pg_reload_conf()", "DROP ROLE locked")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -78,6 +79,8 @@ def test_wrong_tables_are_refused(tmp_path: Path, table: dict[str, Any], message
         (Figure(kind="time", line=r"took (\S+) ms", unit_s=1e-3), "took 250 ms", 0.25),
         (Figure(kind="rate", path="runs.1.ops"), '{"runs": [{"ops": 1}, {"ops": 7}]}', 7.0),
         (Figure(kind="rate", path="ops"), 'starting\n{"ops": "8.5"}\n', 8.5),
+        (Figure(kind="rate", line=r"ops: ([\d.,]+)"), "ops: 1,234,567.5, latency: 3", 1234567.5),
+        (Figure(kind="rate", line=r"ops: ([\d.,]+)"), "ops: 1,23,456", 123456.0),
     ],
 )
 def test_figures_are_read(figure: Figure, output: str, value: float) -> None:
@@ -95,6 +98,15 @@ def test_figures_are_read(figure: Figure, output: str, value: float) -> None:
         (Figure(kind="rate", path="a.b"), '{"a": {}}', "nothing at 'b'"),
         (Figure(kind="rate", path="a"), '{"a": true}', "True, which is not a number"),
         (Figure(kind="rate", path="a"), '{"a": [1]}', "which is not a number"),
+        (Figure(kind="rate", path="a"), f'{{"a": {"9" * 400}}}', "which is not a number"),
+        (
+            Figure(kind="time", line=r"took (\S+) s"),
+            "took 0,123 s",
+            r"'0,123', with a decimal comma; .* LC_ALL = \"C\"",
+        ),
+        (Figure(kind="rate", line=r"(\S+) ops"), "99,5 ops", "'99,5', with a decimal comma"),
+        (Figure(kind="rate", line=r"(\S+) ops"), "1234,567 ops", "'1234,567', with a decimal comma"),
+        (Figure(kind="rate", line=r"(\S+) ops"), "1.234,567 ops", "'1.234,567', with a decimal comma"),
     ],
 )
 def test_what_is_no_figure_is_told(figure: Figure, output: str, message: str) -> None:
@@ -327,3 +339,58 @@ def test_it_ends_by_itself(tmp_path: Path) -> None:
         time.sleep(0.01)
     assert run.frame(0.1) is None
     run.stop()
+
+
+@pytest.fixture
+def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command is another user's, as what sudo starts is."""
+
+    def refuse(group: int, number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "killpg", refuse)
+
+
+def await_file(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_run_that_may_not_be_killed_is_waited_for(tmp_path: Path, strangers: None) -> None:
+    text = "open('begun', 'a').write('x')\ntime.sleep(0.6)\nopen('ended', 'a').write('x')"
+    run = made(tmp_path, command=script(tmp_path, text)).start(ENDPOINT, seed=1, duration_s=60)
+    await_file(tmp_path / "begun")
+    log = run.stop()
+    assert run.is_done
+    assert (tmp_path / "ended").read_text() == (tmp_path / "begun").read_text() == "x"
+    assert isinstance(log, QueryLog)
+    assert log.outcome.tolist() == [Outcome.CANCELLED]
+    assert log.end_s[0] == log.duration_s, "what it did while it was waited for is no part of the run"
+
+
+def test_a_run_that_can_neither_be_killed_nor_ends_is_told(tmp_path: Path, strangers: None) -> None:
+    command = "sh -c 'touch begun; exec sleep 2'"
+    run = made(tmp_path, command=command, timeout="200ms").start(ENDPOINT, seed=1, duration_s=60)
+    await_file(tmp_path / "begun")
+    with pytest.raises(LoadError, match=r"command='sh' goes on after its trial, and cannot be killed: pid=\d+"):
+        run.stop()
+
+
+def test_a_before_that_takes_too_long_and_may_not_be_killed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spared: list[subprocess.Popen[bytes]] = []
+
+    def refuse(process: subprocess.Popen[bytes]) -> bool:
+        spared.append(process)
+        return False
+
+    monkeypatch.setattr("trimtab.workload.command.workload.kill_group", refuse)
+    workload = made(tmp_path, command="true", before="sleep 60", timeout="200ms")
+    with pytest.raises(LoadError, match=r"did not end within timeout=0.2s, and cannot be killed: pid=\d+ is another"):
+        workload.reset(ENDPOINT, print)
+    for process in spared:
+        process.kill()
+        process.wait()

@@ -16,6 +16,7 @@ from trimtab.workload.database import Dataset, check_name, check_their_name, clo
 from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import Session, server_of
+from trimtab.workload.server.postgresql import PostgresServer
 
 pytestmark = pytest.mark.service
 
@@ -218,6 +219,36 @@ def test_a_copy_that_the_server_still_makes_is_waited_for_and_dropped(clean: End
         done.result(timeout=60)
     with server.connect() as admin:
         assert not server.exists(admin, "trimtab_thing_run")
+
+
+def test_a_copy_that_would_fill_the_disk_is_not_made(clean: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    ensure(clean, WANTED, _quiet)
+    monkeypatch.setattr(PostgresServer, "free_bytes", lambda *_: 64 << 20)
+    with pytest.raises(LoadError, match=r"disk too small for a copy of database=trimtab_thing: free=64MiB needed=7\d"):
+        clone(clean, "trimtab_thing", "trimtab_thing_run")
+    with connect(clean) as admin:
+        assert admin.execute("SELECT 1 FROM pg_database WHERE datname = 'trimtab_thing_run'").fetchone() is None
+    monkeypatch.setattr(PostgresServer, "free_bytes", lambda *_: None)
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+
+
+def test_a_copy_has_the_settings_of_its_database(clean: Endpoint) -> None:
+    """They win over the configuration files: a copy without them would run with other values than the database."""
+    ensure(clean, WANTED, _quiet)
+    with connect(clean) as admin:
+        for what in (
+            "DATABASE trimtab_thing SET work_mem = '7MB'",
+            """DATABASE trimtab_thing SET search_path = '$user', "odd name", public""",
+            "DATABASE trimtab_thing SET shop.mode = 'a=b'",
+            "DATABASE trimtab_thing SET default_transaction_read_only = off",
+            "ROLE CURRENT_USER IN DATABASE trimtab_thing SET random_page_cost = 1.5",
+        ):
+            admin.execute(f"ALTER {what}".encode())
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    with connect(clean.with_database("trimtab_thing_run")) as connection:
+        names = ("work_mem", "search_path", "shop.mode", "random_page_cost")
+        found = [connection.execute("SELECT current_setting(%s)", (name,)).fetchone() for name in names]
+    assert found == [("7MB",), ('"$user", "odd name", public',), ("a=b",), ("1.5",)]
 
 
 def test_a_source_that_is_missing_is_said(clean: Endpoint) -> None:

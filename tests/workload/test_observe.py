@@ -128,6 +128,26 @@ def test_a_server_that_does_not_answer_is_an_error_of_its_second_and_is_asked_ag
     assert (told.connected, told.closed) == (2, 2)
 
 
+class Slow(Told):
+    """Counts a hundred statements a second, and needs most of a second to say so."""
+
+    def __init__(self) -> None:
+        super().__init__(Counted(0.0))
+        self.started = time.monotonic()
+
+    def read(self, session: Any) -> Counted:
+        time.sleep(0.7)
+        return Counted((time.monotonic() - self.started) * 100, 0.0)
+
+
+def test_a_slow_look_makes_no_second_look_slow() -> None:
+    """The look at the end of each second ends in the middle of the next, of which it has not seen all."""
+    run = Slow().run(3.0)
+    frames = [run.frame(5.0), run.frame(5.0)]
+    run.stop()
+    assert [frame.credited for frame in frames if frame is not None] == pytest.approx([100, 100], rel=0.15)
+
+
 def test_what_cannot_be_read_at_the_start_is_refused() -> None:
     told = Told(LoadError("no right to read"))
     with pytest.raises(LoadError, match="no right"):

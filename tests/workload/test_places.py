@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +13,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.load import Part, read_message, write_message
 from trimtab.records import Endpoint
 from trimtab.workload.load_model import LoadModel
+from trimtab.workload.remote import start
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.run import merge_frames
 from trimtab.workload.remote.start import parts_of, start_remote
@@ -146,3 +148,19 @@ def test_messages() -> None:
     for nonsense in (b"Last login: Mon Nov 23", b"\0\0\0\2\0\0\0\0[]", b"\0\0\0\2\0\0\0\0{}"):
         with pytest.raises(ValueError, match="message"):
             read_message(BytesIO(nonsense))
+
+
+class Stuck:
+    """A server with a session that waits for a disk, and cannot be ended."""
+
+    def connect(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def end_sessions(self, session: None, application: str) -> int:
+        return 1
+
+
+def test_a_session_that_does_not_end_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "store_of", lambda endpoint: Stuck())
+    monkeypatch.setattr(start, "_END_S", 0.1)
+    start._end_sessions(Endpoint(protocol="postgresql", host="h", port=1, user="u", database="d"), "trimtab load 1")

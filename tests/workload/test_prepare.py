@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -17,8 +17,9 @@ from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.connection import _without_time_outs, connect
-from trimtab.workload.server import server_of
-from trimtab.workload.server.base import is_local
+from trimtab.workload.server import ServerError, Session, server_of
+from trimtab.workload.server.base import MARKER_TABLE, is_local
+from trimtab.workload.server.postgresql import PostgresServer
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.prepare import Disk, prepare
 from trimtab.workload.tpch.schema import TABLES
@@ -149,6 +150,19 @@ def test_a_failed_generator_is_reported_and_the_load_redone(fresh: Endpoint, mon
     lines: list[str] = []
     assert not load(fresh, lines)
     assert f"the last load of {DATABASE} was interrupted; loading again" in lines
+
+
+def test_what_a_full_disk_cut_off_does_not_fill_it_any_longer(fresh: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(there: PostgresServer, session: Session, tables: Sequence[str]) -> None:
+        if "part" in tables:
+            raise ServerError("could not extend file: No space left on device", reason="disk_full")
+
+    monkeypatch.setattr(PostgresServer, "analyse", full)
+    with pytest.raises(LoadError, match=f"the server's disk is full while loading database={DATABASE}"):
+        load(fresh)
+    there = server_of(fresh)
+    with there.connect(DATABASE) as session:
+        assert there.tables(session, DATABASE) == (MARKER_TABLE,)
 
 
 def test_changed_rows_are_noticed_and_loaded_again(fresh: Endpoint) -> None:

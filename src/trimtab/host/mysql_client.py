@@ -7,8 +7,6 @@ import re
 import socket
 import ssl
 from collections.abc import Mapping
-from configparser import ConfigParser
-from configparser import Error as ConfigError
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +25,23 @@ def password_from_files(defaults_file: str | None = None, *, with_environment: b
 
 
 def _in_client_group(path: Path) -> str | None:
-    parser = ConfigParser(allow_no_value=True, strict=False, interpolation=None)
+    """As MySQL's programs read such a file: lines may be indented, `!include` and its like stand anywhere, the last of several
+    counts. What is included is not read."""
     try:
-        parser.read(path, encoding="utf-8")
-        value = parser.get("client", "password", fallback=None)
-    except (ConfigError, OSError, UnicodeDecodeError):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
         return None
-    return None if value is None else _plain(value)
+    group, found = "", None
+    for line in map(str.strip, lines):
+        if head := _GROUP.match(line):
+            group = head[1]
+        name, sign, value = line.partition("=")
+        if group == "client" and sign and name.rstrip() == "password":
+            found = _plain(value)
+    return found
 
 
+_GROUP = re.compile(r"\[([^]]*)\]")
 _BEFORE_COMMENT = re.compile(r"""(?:[^#'"]|'(?:[^'\\]|\\.)*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|$))*""")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 

@@ -262,7 +262,9 @@ class Guardrails:
                 self.peaks[name] = max(float(value), self.peaks.get(name, 0.0))
 
     def _killed(self, first: Vitals, now: Vitals) -> Breach | None:
-        n_kills = (now.oom_kills or 0) - (first.oom_kills or 0)
+        if now.oom_kills is None or first.oom_kills is None:
+            return None  # the count began long before the trial: alone it says nothing
+        n_kills = now.oom_kills - first.oom_kills
         if n_kills <= 0:
             return None
         used = _of_limit(now.memory_bytes, now.memory_limit_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from trimtab.systems import Stack
@@ -26,11 +27,13 @@ class Guarding:
         self.switch = KillSwitch(stop_file)
         self.yardstick: Yardstick | None = None
 
-    def watch(self, stack: Stack, *, is_baseline: bool, max_error_rate: float) -> Watch:
-        """The guards of one run; alive inside the `with` block of what is returned."""
+    def watch(self, stack: Stack, *, is_baseline: bool, max_error_rate: float, has_profile: bool = False) -> Watch:
+        """The guards of one run; alive inside the `with` block of what is returned. Where the load changes over a run
+        (`has_profile`), its first seconds may well show less than all of the baseline's."""
         source = stack.watch if stack.watch.sees else None
+        limits = replace(self.limits, throughput_factor=0.0) if has_profile else self.limits
         return Watch(
-            Guardrails(self.limits, max_error_rate=max_error_rate, yardstick=self.yardstick, is_baseline=is_baseline),
+            Guardrails(limits, max_error_rate=max_error_rate, yardstick=self.yardstick, is_baseline=is_baseline),
             source,
             self.limits.interval_s,
         )

@@ -77,6 +77,11 @@ class MeasurePlan:
             self, warmup_floor_s=min(self.warmup_floor_s, most_s), warmup_cap_s=min(self.warmup_cap_s, most_s)
         )
 
+    @property
+    def fixed(self) -> MeasurePlan:
+        """For a load that changes over a run: every run is measured in the same seconds of it, whatever it shows."""
+        return replace(self, window_max_s=self.window_s, warmup_floor_s=self.warmup_cap_s)
+
     def after(self, seconds: float) -> MeasurePlan:
         """For a run before which others have warmed up for so many seconds: what is left of the longest warm-up."""
         return replace(self, warmup_cap_s=max(self.warmup_floor_s, self.warmup_cap_s - seconds))

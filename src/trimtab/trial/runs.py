@@ -24,12 +24,13 @@ from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load, warm_
 from trimtab.trial.start_state import StartStates
 from trimtab.trial.warmth import Warmth
 from trimtab.units import format_duration
-from trimtab.workload import RatedWorkload, ThreadedWorkload, Workload
+from trimtab.workload import ProfiledWorkload, RatedWorkload, ThreadedWorkload, Workload
 
 if TYPE_CHECKING:
     from trimtab.systems import Stack
     from trimtab.trial.compiling import Compiling
     from trimtab.trial.entry import Entry
+    from trimtab.trial.watch import Watch
 
 __all__ = ["LoadOrder", "Runs"]
 
@@ -186,11 +187,18 @@ class Runs:
     ) -> LoadResult:
         """One series of them; the second and later ones show at once whether fresh data has made more to compile."""
         plan = order.plan
-        watch = self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate)
         return warm_up_load(
             workload, self._stack.endpoint(), plan, compiling, seed=order.seed + number * _SEEDS, room_s=room_s,
-            n_calm=1 if number else _N_CALM, watch=watch, is_interrupted=self._is_over,
+            n_calm=1 if number else _N_CALM, watch=self._watch(workload, order), is_interrupted=self._is_over,
         )  # fmt: skip
+
+    def _watch(self, workload: Workload, order: LoadOrder) -> Watch:
+        return self._guarding.watch(
+            self._stack,
+            is_baseline=order.is_baseline,
+            max_error_rate=order.plan.max_error_rate,
+            has_profile=_has_profile(workload),
+        )
 
     def _measured(self, workload: Workload, order: LoadOrder, first: LoadResult | None) -> LoadResult:
         plan = order.plan if first is None else order.plan.after(first.warmup_s)
@@ -201,8 +209,8 @@ class Runs:
             self._stack.endpoint(),
             plan,
             seed=order.seed,
-            early_stop=order.early_stop,
-            watch=self._guarding.watch(self._stack, is_baseline=order.is_baseline, max_error_rate=plan.max_error_rate),
+            early_stop=None if _has_profile(workload) else order.early_stop,
+            watch=self._watch(workload, order),
             is_interrupted=self._is_over,
             on_frame=self._listener.second,
             compiling=self.warmth.compiling(workload),
@@ -212,6 +220,10 @@ class Runs:
 
     def _is_over(self) -> bool:
         return self._is_interrupted() or self._guarding.switch.is_on
+
+
+def _has_profile(workload: Workload) -> bool:
+    return isinstance(workload, ProfiledWorkload) and workload.has_profile
 
 
 def _joined(first: LoadResult, result: LoadResult) -> LoadResult:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.systems import CompilingTarget, WarmingTarget
 from trimtab.trial.compiling import Compiling
-from trimtab.workload import ArrivingWorkload
+from trimtab.workload import ArrivingWorkload, ProfiledWorkload
 
 if TYPE_CHECKING:
     from trimtab.systems import Tier
@@ -77,7 +77,7 @@ class Warmth:
     def plan(self, plan: MeasurePlan, load: Workload) -> tuple[MeasurePlan, str]:
         """How the next run of a load is measured, and the step under which its warm-up counts.
 
-        The cap of `plan` stands: no tier makes a warm-up longer than that.
+        The cap of `plan` stands: no tier makes a warm-up longer than that, and none is shorter where the load changes over a run.
         """
         workload, arrivals_s = load.context.workload, load.arrivals_s if isinstance(load, ArrivingWorkload) else 0.0
         used, step = (plan.warm(arrivals_s) if self._warm_for == workload else plan), WARMUP
@@ -88,7 +88,8 @@ class Warmth:
             if missing_s > used.warmup_floor_s:
                 used = replace(plan, warmup_floor_s=missing_s)
                 step = tier.full_step(WARMUP)
-        return used, step
+        is_profiled = isinstance(load, ProfiledWorkload) and load.has_profile
+        return (plan.fixed if is_profiled else used), step
 
     def compiling(self, load: Workload) -> Compiling | None:
         """The tiers whose code for a load is not known to be compiled, where that shows; None: there are none."""

@@ -18,6 +18,7 @@ __all__ = [
     "LoadRun",
     "PausingWorkload",
     "Preparation",
+    "ProfiledWorkload",
     "RatedWorkload",
     "RemarkingWorkload",
     "ResettableWorkload",
@@ -140,8 +141,8 @@ class Workload(Protocol):
       It ends by itself after `duration_s` (the cap), or by `stop`.
 
     What only some workloads can do is in protocols of their own: `RightsWorkload`, `ScriptedWorkload`, `ResettableWorkload`,
-    `RatedWorkload`, `ThreadedWorkload`, `ArrivingWorkload`, `PausingWorkload`, `RemarkingWorkload`, `DeployedWorkload`,
-    `CountingWorkload`, `CopyingWorkload`.
+    `RatedWorkload`, `ThreadedWorkload`, `ArrivingWorkload`, `PausingWorkload`, `ProfiledWorkload`, `RemarkingWorkload`,
+    `DeployedWorkload`, `CountingWorkload`, `CopyingWorkload`.
     """
 
     kind: str
@@ -241,6 +242,15 @@ class PausingWorkload(Workload, Protocol):
 
         `self` where no user ever pauses.
         """
+
+
+@runtime_checkable
+class ProfiledWorkload(Workload, Protocol):
+    """A workload whose operations may come at a rate that changes over a run."""
+
+    @property
+    def has_profile(self) -> bool:
+        """Whether it changes: only the same seconds of two runs are then alike."""
 
 
 @runtime_checkable

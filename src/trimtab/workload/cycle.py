@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
@@ -28,6 +28,7 @@ from trimtab.workload.base import (
     LoadRun,
     PausingWorkload,
     Preparation,
+    ProfiledWorkload,
     ResettableWorkload,
     RightsWorkload,
     ScriptedWorkload,
@@ -67,19 +68,21 @@ class _Under:
         """As the workload itself."""
         return self.inner.arrivals_s if isinstance(self.inner, ArrivingWorkload) else 0.0
 
+    @property
+    def has_profile(self) -> bool:
+        """As the workload itself."""
+        return isinstance(self.inner, ProfiledWorkload) and self.inner.has_profile
+
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """As the workload itself."""
         return self.inner.start(endpoint, seed=seed, duration_s=duration_s)
 
-    def with_threads(self, least: int) -> _Under:
-        """See `ThreadedWorkload`."""
-        inner = self.inner.with_threads(least) if isinstance(self.inner, ThreadedWorkload) else self.inner
-        return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
-
-    def at_full_speed(self) -> _Under:
+    def at_full_speed(self) -> Self:
         """See `PausingWorkload`."""
-        inner = self.inner.at_full_speed() if isinstance(self.inner, PausingWorkload) else self.inner
-        return self if inner is self.inner else _Under(inner, self.context, self._ready, self._is_fresh)
+        return self._with(self.inner.at_full_speed() if isinstance(self.inner, PausingWorkload) else self.inner)
+
+    def _with(self, inner: Workload) -> Self:
+        return self if inner is self.inner else type(self)(inner, self.context, self._ready, self._is_fresh)
 
     @property
     def copies(self) -> tuple[str, ...]:
@@ -95,6 +98,8 @@ class _Under:
         if not isinstance(self.inner, ResettableWorkload):
             return None
         place = str(getattr(getattr(self.inner, "database", None), "name", ""))
+        # A command has no database of ours: what is run before it makes its data ready.
+        place = place or " ".join(getattr(getattr(self.inner, "settings", None), "before", ()))
         tables = endpoint.options.get("tables.changed", "")
         if place in self._ready and not self._is_fresh:
             if self._ready[place][1] != tables:
@@ -116,6 +121,14 @@ class _Under:
                 inner.clean_up(endpoint)
 
 
+class _ThreadedUnder(_Under):
+    """The same of a workload that is a `ThreadedWorkload`; a command is none, and hence never ended after a second."""
+
+    def with_threads(self, least: int) -> Self:
+        """See `ThreadedWorkload`."""
+        return self._with(self.inner.with_threads(least) if isinstance(self.inner, ThreadedWorkload) else self.inner)
+
+
 class CycledWorkload:
     """See the module; a `Workload` that runs under its first context unless it is told another.
 
@@ -126,7 +139,10 @@ class CycledWorkload:
     def __init__(self, inner: Sequence[Workload], visits: Sequence[Visit], most: int, *, is_fresh: bool) -> None:
         ready: dict[str, tuple[Workload, str]] = {}
         self.cycle = Cycle(visits=tuple(visits), most=most)
-        self._under = [_Under(w, v.context, ready, is_fresh) for w, v in zip(inner, visits, strict=True)]
+        self._under = [
+            (_ThreadedUnder if isinstance(w, ThreadedWorkload) else _Under)(w, v.context, ready, is_fresh)
+            for w, v in zip(inner, visits, strict=True)
+        ]
         self.kind, self.protocols = inner[0].kind, inner[0].protocols
 
     @classmethod

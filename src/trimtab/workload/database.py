@@ -19,6 +19,9 @@ from trimtab.workload.server import ServerError, Session, Store, store_of
 
 __all__ = ["Dataset", "check_name", "check_their_name", "clone", "drop_clone", "ensure"]
 
+_LEFT_BYTES = 64 << 20
+"""Of the server's disk, beside a copy: its logs grow while it is made."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
@@ -199,7 +202,7 @@ def clone(endpoint: Endpoint, source: str, copy: str, report: Callable[[str], No
     An older copy is dropped; one that Trimtab did not make is not.
 
     Raises:
-        LoadError: `source` is in use or missing, `copy` belongs to somebody else, or the server refuses.
+        LoadError: `source` is in use or missing, `copy` belongs to somebody else, the disk is too small, or the server refuses.
     """
     started = time.monotonic()
     store = store_of(endpoint)
@@ -207,12 +210,24 @@ def clone(endpoint: Endpoint, source: str, copy: str, report: Callable[[str], No
         store.await_lock(admin, copy, report)
         _drop(store, admin, copy)
         try:
+            _require_room(store, admin, source)
             store.clone(admin, source, copy)
         except ServerError as error:
             raise _not_copied(error, source, copy) from error
         if note := store.after_copy(admin):
             report(note)
     return time.monotonic() - started
+
+
+def _require_room(store: Store, admin: Session, source: str) -> None:
+    """A copy that fills the server's disk could end the server."""
+    size = store.copy_bytes(admin, source)
+    needed, free = size + _LEFT_BYTES, store.free_bytes(admin) if size else None
+    if free is not None and free < needed:
+        raise LoadError(
+            f"disk too small for a copy of database={source}: free={format_size(free)} needed={format_size(needed)}",
+            hint="free some space on the server, or choose another start_state in [workload]",
+        )
 
 
 def _not_copied(error: ServerError, source: str, copy: str) -> LoadError:

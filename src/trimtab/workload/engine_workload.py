@@ -97,6 +97,11 @@ class EngineWorkload(ABC):
         return float(self.settings.load.start_s)
 
     @property
+    def has_profile(self) -> bool:
+        """See `ProfiledWorkload`."""
+        return self.settings.load.profile is not None
+
+    @property
     def copies(self) -> tuple[str, ...]:
         """See `CopyingWorkload`."""
         return self.database.copies

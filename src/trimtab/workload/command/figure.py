@@ -15,6 +15,9 @@ __all__ = ["Figure", "FigureError", "FigureKind"]
 FigureKind = Literal["wall", "rate", "time"]
 _SHOWN = 120
 
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:0+,.*|[^,]*\..*,.*|\d{4,},[^,]*|\d*,(?!\d{3}(?!\d))[^,]*)", re.DOTALL)
+"""Numbers in which no comma can divide thousands: "0,123", "1.234,5", "1234,5", "12,5"."""
+
 
 class FigureError(ValueError):
     """A run of the command printed no figure; the text says what is missing."""
@@ -26,7 +29,8 @@ class Figure:
 
     Attributes:
         kind: "wall" (how long the run took), "rate" (operations per second: more is better) or "time" (less is better).
-        line: regular expression with one group that holds the number; "" for none. Of several matches the last counts.
+        line: regular expression with one group that holds the number, whose thousands commas may divide; "" for none. Of several
+            matches the last counts.
         path: keys and indexes into the JSON that the command prints, with dots between; "" for none.
         unit_s: of a time, in seconds.
     """
@@ -66,7 +70,7 @@ class Figure:
         text = self._in_line(output) if self.line else self._in_json(output)
         try:
             number = float(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise FigureError(f"the figure is {_shown(text)}, which is not a number") from None
         if not math.isfinite(number) or number <= 0:
             raise FigureError(f"the figure is {number:g}: it must be above 0")
@@ -76,7 +80,12 @@ class Figure:
         found = re.findall(self.line, output, re.MULTILINE)
         if not found:
             raise FigureError(f"no line of its output matches line={self.line!r}; the output is {_shown(output)}")
-        return str(found[-1]).replace(",", "")
+        text = str(found[-1]).strip().rstrip(",")
+        if "," in text and _DECIMAL_COMMA.fullmatch(text):
+            raise FigureError(
+                f'the figure is {_shown(text)}, with a decimal comma; let the command print a point: env = {{ LC_ALL = "C" }}'
+            )
+        return text.replace(",", "")
 
     def _in_json(self, output: str) -> Any:
         value = _parsed(output)

@@ -17,13 +17,14 @@ from typing import IO
 
 import numpy as np
 
+from trimtab.errors import LoadError
 from trimtab.host import stolen_cpu_s
 from trimtab.measure import Buckets, Outcome, QueryLog, SecondLog
 from trimtab.redact import redact
 from trimtab.workload.base import Frame
 from trimtab.workload.command.figure import Figure, FigureError
 
-__all__ = ["CommandRun", "tail"]
+__all__ = ["CommandRun", "kill_group", "tail"]
 
 _MAX_ERRORS = 100
 _ERROR_PAUSE_S = 0.05
@@ -33,7 +34,8 @@ _HANGS = 2.0
 """A run that is cut off after so many times the longest successful one hangs: nothing is known of it but that it takes longer."""
 
 _OUTPUT_BYTES = 1 << 20
-_JOIN_S = 5.0
+_KILL_S = 10.0
+"""How long a killed command may take to end; one that waits for a disk that does not answer never does."""
 _LONGEST_US = 3_600_000_000
 
 
@@ -104,7 +106,7 @@ class CommandRun:
                 return self._failed(start_s, "start", f"cannot run {self._argv[0]!r}: {error.strerror}")
             end_s = self._now()
             if self._stop.is_set():
-                return _Done(start_s, end_s, Outcome.CANCELLED, 0.0)
+                return _Done(start_s, max(start_s, min(end_s, self._ended_s or end_s)), Outcome.CANCELLED, 0.0)
             if code is None:
                 text = f"it did not end within timeout={self._timeout_s:g}s"
                 return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
@@ -154,14 +156,10 @@ class CommandRun:
             with self._lock:
                 self._child = None
 
-    def _kill(self) -> None:
-        """The command with everything that it has started."""
+    def _kill(self) -> bool:
+        """The command with everything that it has started; False when it may not be killed."""
         with self._lock:
-            if self._child is not None and self._child.returncode is None:
-                try:
-                    os.killpg(self._child.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    return
+            return self._child is None or self._child.returncode is not None or kill_group(self._child)
 
     # --- as `LoadRun` ---
 
@@ -209,17 +207,38 @@ class CommandRun:
         return [max(0.0, (after or 0.0) - (before or 0.0)) for before, after in pairwise(self._taken_s)]
 
     def stop(self) -> QueryLog | SecondLog:
-        """Ends the run in flight, and returns the whole log. Idempotent."""
-        self._stop.set()
-        self._kill()
-        self._thread.join(_JOIN_S)
+        """Ends the run in flight, and returns the whole log. Idempotent. One that may not be killed is waited for.
+
+        Raises:
+            LoadError: it goes on for longer than a run may take.
+        """
         if self._ended_s is None:
             self._ended_s = self._now()
+        self._stop.set()
+        self._thread.join(_KILL_S if self._kill() else self._timeout_s)
+        child = self._child
+        if child is not None:  # beside it, nothing else can be measured
+            raise LoadError(
+                f"[workload] command={self._argv[0]!r} goes on after its trial, and cannot be killed: pid={child.pid}",
+                hint="a command of another user's (sudo) must end within timeout by itself: let it run for a shorter time, or run"
+                " Trimtab as root or as that user",
+            )
         return self.log()
 
     def _known(self) -> list[_Done]:
         with self._lock:
             return list(self._runs)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> bool:
+    """Kills a command with everything that it has started; False for one of another user's, as what sudo starts is."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return True
 
 
 def tail(file: IO[bytes]) -> str:

@@ -6,19 +6,17 @@ import hashlib
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
 from trimtab.errors import LoadError
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
-from trimtab.workload.command.run import CommandRun, tail
+from trimtab.workload.command.run import CommandRun, kill_group, tail
 from trimtab.workload.command.settings import CommandSettings, filled, parse_settings, places_in
 from trimtab.workload.server import ANY_TARGET
 
@@ -93,11 +91,6 @@ class CommandWorkload:
             code, printed = self._ended(argv)
         except OSError as error:
             raise LoadError(f"[workload] before={shown!r} failed: {error}", hint="run it by hand") from error
-        except subprocess.TimeoutExpired as error:
-            raise LoadError(
-                f"[workload] before={shown!r} did not end within timeout={self.settings.timeout_s:g}s, and was killed",
-                hint="raise [workload] timeout, which holds for it as well",
-            ) from error
         if code != 0:
             raise LoadError(
                 f"[workload] before={shown!r} failed with exit_code={code}: {printed.strip()[-500:]}",
@@ -110,6 +103,10 @@ class CommandWorkload:
         killed with it.
 
         It prints into files: the end of a pipe would be that of a server which the command may have started.
+
+        Raises:
+            LoadError: it takes too long.
+            OSError: it cannot be started.
         """
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = subprocess.Popen(
@@ -118,10 +115,14 @@ class CommandWorkload:
             )  # fmt: skip
             try:
                 process.wait(self.settings.timeout_s)
+            except subprocess.TimeoutExpired as error:
+                end = "was killed" if _killed(process) else f"cannot be killed: pid={process.pid} is another user's"
+                raise LoadError(
+                    f"[workload] before={shlex.join(argv)!r} did not end within timeout={self.settings.timeout_s:g}s, and {end}",
+                    hint="raise [workload] timeout, which holds for it as well",
+                ) from error
             except BaseException:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                _killed(process)
                 raise
             return process.returncode, tail(err) or tail(out)
 
@@ -169,3 +170,11 @@ class CommandWorkload:
                     hint=f"use one of: {', '.join(known)}; {{{{ and }}}} are braces",
                 )
         return filled(words, known)
+
+
+def _killed(process: subprocess.Popen[bytes]) -> bool:
+    """Ends a command that is no run; False when it goes on, for it is another user's."""
+    is_killed = kill_group(process)
+    if is_killed:
+        process.wait()
+    return is_killed

@@ -86,6 +86,11 @@ class HttpWorkload:
         load = self.settings.load
         return type(self)(replace(self.settings, load=load.at_full_speed())) if load.pauses else self
 
+    @property
+    def has_profile(self) -> bool:
+        """See `ProfiledWorkload`."""
+        return self.settings.load.profile is not None
+
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Asks for every page once; changes nothing but what those that write do.
 

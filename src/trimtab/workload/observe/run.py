@@ -22,6 +22,8 @@ __all__ = ["ObserveRun"]
 _MAX_ERRORS = 100
 _JOIN_S = 5.0
 _LONGEST_US = 3_600_000_000
+_EARLY_S = 0.01
+"""So long before the end of a second a look may have been made that is the one at its end."""
 
 Floats = NDArray[np.float64]
 
@@ -149,14 +151,16 @@ class ObserveRun:
         return not self._thread.is_alive()
 
     def frame(self, timeout_s: float) -> Frame | None:
-        """The next second."""
+        """The next second, once a look has seen all of it: one that is slow may end in the middle of the next."""
         second, until = self._seconds, self._clock() + timeout_s
         while True:
+            is_done = self.is_done
             with self._lock:
                 looks, failed = list(self._looks), list(self._failed)
-            if looks[-1].at_s >= second + 0.5 or (failed and failed[-1] >= second):
+            seen_s = looks[-1].at_s - second
+            if seen_s >= (0.5 if is_done else 1 - _EARLY_S) or (failed and failed[-1] >= second):
                 break
-            if self.is_done or self._clock() > until:
+            if is_done or self._clock() > until:
                 return None
             self._thread.join(0.02)
         self._seconds += 1

@@ -23,6 +23,9 @@ __all__ = ["parts_of", "start_remote"]
 _CONNECT_S = 180.0
 """So long may all users take to connect, and a generator be silent that makes ready what they need."""
 
+_END_S, _POLL_S = 30.0, 0.05
+"""How long sessions on the server may take to end, and how often it is asked."""
+
 _MAX_SKEW_S = 0.25
 """Between the starts of the first and the last generator; else their seconds are not the same seconds."""
 
@@ -117,9 +120,11 @@ def _start(links: Sequence[Link]) -> list[float]:
 
 
 def _end_sessions(endpoint: Endpoint, name: str) -> None:
-    """Ends what the generators have left running; a server that is gone has ended it itself."""
+    """Ends what the generators have left running; a server that is gone has ended it itself. A session that does not end, as one
+    that waits for a disk, is left behind."""
+    until = time.monotonic() + _END_S
     with contextlib.suppress(LoadError):
         server = store_of(endpoint)
         with server.connect() as session:
-            while server.end_sessions(session, name):
-                time.sleep(0.05)
+            while server.end_sessions(session, name) and time.monotonic() < until:
+                time.sleep(_POLL_S)

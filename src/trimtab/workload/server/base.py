@@ -143,6 +143,14 @@ class Store(ABC):
     def is_clone(self, session: Session, database: str) -> bool:
         """Whether `clone` has made that database, or was killed while it did."""
 
+    def copy_bytes(self, session: Session, source: str) -> int:
+        """About how many bytes `clone` writes where the server keeps its data; 0 for next to none, or where that is not known.
+
+        Raises:
+            ServerError: there is no such database.
+        """
+        return 0
+
     def after_copy(self, session: Session) -> str:
         """Lets the server finish what `clone` has left to do; what people should know of it, "" usually."""
         return ""
@@ -200,6 +208,10 @@ class SqlServer(Store):
     @abstractmethod
     def analyse(self, session: Session, tables: Sequence[str]) -> None:
         """Gathers the statistics of these tables anew, after large changes."""
+
+    def copy_bytes(self, session: Session, source: str) -> int:
+        """As many as the database has."""
+        return self.size_bytes(session, source)
 
     @abstractmethod
     def refusal(self, session: Session, statement: str) -> str:

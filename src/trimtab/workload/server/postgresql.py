@@ -171,12 +171,43 @@ class PostgresServer(SqlServer):
         """Throws out who is connected."""
         session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)} WITH (FORCE)")
 
+    def copy_bytes(self, session: Session, source: str) -> int:
+        """None where the file system shares what is copied (from PostgreSQL 18 on), or where tables may lie on other volumes."""
+        ((size, shares, is_spread),) = session.execute(
+            "SELECT pg_database_size(%s), current_setting('file_copy_method', true) = 'clone',"
+            " EXISTS (SELECT 1 FROM pg_tablespace WHERE spcname NOT IN ('pg_default', 'pg_global'))",
+            (source,),
+        )
+        return 0 if shares or is_spread else int(size)
+
     def clone(self, session: Session, source: str, copy: str) -> None:
-        """By copying files."""
+        """By copying files; with what ALTER DATABASE has set, which that leaves out, as far as this user may."""
         version = int(session.execute("SELECT current_setting('server_version_num')")[0][0])
         strategy = " STRATEGY = file_copy" if version >= _FILE_COPY_VERSION else ""
         names = f"{self.quote(copy)} TEMPLATE {self.quote(source)}"
         session.execute(f"CREATE DATABASE {names} CONNECTION LIMIT {_COPY_MARK}{strategy}")
+        self._give_settings(session, source, copy)
+
+    def _give_settings(self, session: Session, source: str, copy: str) -> None:
+        """Settings of a database win over the configuration files: without them, a copy would show what the database does not."""
+        there = self.quote(copy)
+        rows = session.execute(
+            "SELECT CASE WHEN s.setrole = 0 THEN '' ELSE session_user::text END, unnest(s.setconfig)"
+            " FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase WHERE d.datname = %s"
+            " AND s.setrole IN (0, (SELECT oid FROM pg_roles WHERE rolname = session_user))",
+            (source,),
+        )
+        for role, setting in rows:
+            name, _, value = str(setting).partition("=")
+            whose = f"ROLE {self.quote(str(role))} IN DATABASE {there}" if role else f"DATABASE {there}"
+            # From the current value: the text of a list, such as search_path, is none of a statement.
+            session.execute("START TRANSACTION")
+            try:
+                session.execute("SELECT set_config(%s, %s, true)", (name, value))
+                session.execute(f"ALTER {whose} SET {'.'.join(map(self.quote, name.split('.')))} FROM CURRENT")
+                session.execute("COMMIT")
+            except ServerError:
+                session.execute("ROLLBACK")
 
     def is_clone(self, session: Session, database: str) -> bool:
         """By the mark that the copying statement set."""

@@ -169,6 +169,11 @@ class SiteLoad:
         """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
         return self.load.start_s + 2 * self.think_s
 
+    @property
+    def has_profile(self) -> bool:
+        """See `ProfiledWorkload`."""
+        return self.load.profile is not None
+
     def context(self, name: str) -> Context:
         """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""
         shares = self.shares()

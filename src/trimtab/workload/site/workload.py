@@ -71,6 +71,11 @@ class SiteWorkload:
         """See `SiteLoad.arrivals_s`."""
         return self.browsers.arrivals_s
 
+    @property
+    def has_profile(self) -> bool:
+        """See `ProfiledWorkload`."""
+        return self.browsers.has_profile
+
     def at_full_speed(self) -> Self:
         """See `PausingWorkload`."""
         browsers = self.browsers.at_full_speed()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 
 from trimtab.errors import LoadError
@@ -150,13 +151,23 @@ class _Preparer:
     def _load(self, session: Session) -> None:
         wanted = self.wanted
         marker.write(session, wanted)
-        for table in TABLES:
-            session.execute(f"DROP TABLE IF EXISTS {table.name}")
-        counts = _load_tables(self.server, self.database, wanted, self.report)
+        _drop_tables(session)
+        try:
+            counts = _load_tables(self.server, self.database, wanted, self.report)
+        except Exception:
+            # Half a data set is of no use, and may be what fills the disk. What a kill leaves is known by its marker.
+            with suppress(ServerError):
+                _drop_tables(session)
+            raise
         note = self.server.settle(session)
         if note:
             self.report(note)
         marker.write(session, Marker(wanted.version, wanted.scale, wanted.schema, "loaded", counts))
+
+
+def _drop_tables(session: Session) -> None:
+    for table in TABLES:
+        session.execute(f"DROP TABLE IF EXISTS {table.name}")
 
 
 @dataclass(frozen=True, slots=True)

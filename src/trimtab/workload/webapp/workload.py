@@ -114,6 +114,11 @@ class AppWorkload(ABC):
         """See `SiteLoad.arrivals_s`."""
         return self.load.arrivals_s
 
+    @property
+    def has_profile(self) -> bool:
+        """See `ProfiledWorkload`."""
+        return self.load.has_profile
+
     def at_full_speed(self) -> Self:
         """See `PausingWorkload`."""
         load = self.load.at_full_speed()
