@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from trimtab.cli import main
 from trimtab.errors import UsageError
+from trimtab.session import program
 from trimtab.session.program import Program
 from trimtab.space import Config
 
@@ -88,3 +91,23 @@ def test_a_figure_that_no_ratio_can_be_made_of_is_a_failed_run(printed: str) -> 
     ran = Program(command=(sys.executable, "-c", f"print({printed})"), measure="output").run(Config({}))
     assert (ran.value, ran.status) == (None, "failed_load")
     assert ran.reason == f"it printed {float(printed):g}, which is not between 1e-100 and 1e+100"
+
+
+def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As what sudo starts for a user who is not root: another run beside it would measure both."""
+    begun, start = list[subprocess.Popen[bytes]](), program._started
+
+    def noted(words: list[str]) -> subprocess.Popen[bytes]:
+        begun.append(start(words))
+        return begun[-1]
+
+    def refuse(group: int, number: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(program, "_started", noted)
+    monkeypatch.setattr(os, "killpg", refuse)
+    with pytest.raises(UsageError, match=r"the program cannot be ended: pid=\d+ is another user's") as told:
+        Program(command=("sleep", "60"), timeout_s=0.1).run(Config({}))
+    assert told.value.hint == "end it by hand, and run trimtab exec as the user who may end it"
+    begun[0].kill()
+    begun[0].wait()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from tests.fakes import FakeStudy
 from trimtab.errors import LoadError, UsageError
 from trimtab.history import BENCHED, History, open_history_at
+from trimtab.measure import Interval
 from trimtab.records import Role
-from trimtab.report import render_html, report_text, to_json
+from trimtab.report import print_bench, render_html, report_text, to_json
 from trimtab.report.headline import headline
 from trimtab.space import Config
 from trimtab.study import apply_winner, bench, load_study_file, rank_study
@@ -55,6 +60,29 @@ def test_it_shows_as_what_it_is(fake: FakeStudy) -> None:
     assert sentence in report_text(record, trials)
     assert to_json(record, trials)["study"]["status"] == "benched"
     assert sentence in render_html(record, trials)
+
+
+def test_a_run_whose_percentile_is_not_known_leaves_the_least_that_it_may_be(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many time-outs that the percentile lies beyond them."""
+    runs = [Interval(80.0, 70.0, 90.0, se=5.0), Interval(math.inf, 95.0, math.inf)]
+    monkeypatch.setattr("trimtab.study.benching._values", lambda objective, trials: runs[: len(trials)])
+    result = benched(fake, n_runs=2)
+    assert (result.value.estimate, result.value.low, result.value.high) == (math.inf, 70.0, math.inf)
+    assert (math.isnan(result.noise.relative_sd), result.noise.floor) == (True, math.inf)
+    shown = StringIO()
+    print_bench(result.trials, result.objective, result.value, result.noise, Console(file=shown), result.remarks)
+    text = shown.getvalue()
+    assert "throughput: ≥ 70/s (95 % interval 70 to ∞, 2 runs)" in text
+    assert "noise of this machine" not in text
+    with history_of(fake) as history:
+        (summary,) = history.summaries()
+        record = history.study(summary.id)
+    kept = record.verdict.bench
+    assert kept is not None
+    assert (kept.value, kept.noise) == (None, None)
+    assert headline(record, result.trials, None) == "Your config: throughput –/s (2 runs)."
 
 
 def test_runs_before_one_that_fails_are_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:

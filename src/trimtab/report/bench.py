@@ -67,7 +67,7 @@ def _print(
             _print_run(out, trial.number + 1, trial.measurement, own)
     if any(trial.measurement is not None and _has_no_precedence(trial.measurement) for trial in trials):
         out.print(_NO_PRECEDENCE, soft_wrap=True)
-    if noise.n >= 2:
+    if noise.n >= 2 and math.isfinite(noise.relative_sd):
         out.print(
             f"noise of this machine: {format_percent(noise.relative_sd, 1)} from run to run (standard deviation)",
             soft_wrap=True,

@@ -96,7 +96,7 @@ class Program:
         """Runs it once; when this is interrupted, the program and all its children are killed.
 
         Raises:
-            UsageError: there is no such program, or it may not be run.
+            UsageError: there is no such program, it may not be run, or it goes on and may not be killed.
         """
         words = self.words(config)
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -121,6 +121,7 @@ class Program:
 
         Raises:
             TimeoutError: it took too long.
+            UsageError: it cannot be run, or took too long and cannot be ended.
         """
         process: subprocess.Popen[bytes] | None = None
         try:
@@ -171,12 +172,22 @@ def _followed(process: subprocess.Popen[bytes], until: float) -> tuple[int, byte
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With everything that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """With everything that it has started.
+
+    Raises:
+        UsageError: it is another user's, so it goes on, and another run beside it would measure both.
+    """
     stream: IO[bytes] | None = process.stdout
     if stream is not None:
         stream.close()
+    try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    except PermissionError:
+        raise UsageError(
+            f"the program cannot be ended: pid={process.pid} is another user's, as what sudo starts is",
+            hint="end it by hand, and run trimtab exec as the user who may end it",
+        ) from None
     process.wait()
 
 

@@ -236,10 +236,17 @@ def _values(objective: Objective, trials: Sequence[Trial]) -> list[Interval]:
 
 
 def _value(objective: Objective, trials: Sequence[Trial]) -> Interval:
-    """Mean over the runs with an interval from their scatter; of a single run its own."""
+    """Mean over the runs with an interval from their scatter; of a single run its own. A run whose percentile lies beyond the
+    time-outs has no value: then all that is known is that it is as large as the least of them, or larger."""
     values = _values(objective, trials)
-    return values[0] if len(values) == 1 else positive(pooled_interval([value.estimate for value in values]))
+    if len(values) == 1:
+        return values[0]
+    if any(math.isinf(value.estimate) for value in values):
+        return Interval(math.inf, min(value.low for value in values), math.inf, values[0].level, math.nan, len(values))
+    return positive(pooled_interval([value.estimate for value in values]))
 
 
 def _noise(objective: Objective, trials: Sequence[Trial]) -> NoiseFloor:
-    return noise_floor([value.estimate for value in _values(objective, trials)])
+    """From run to run; not known where a run has no value."""
+    values = [value.estimate for value in _values(objective, trials)]
+    return noise_floor(values) if not any(map(math.isinf, values)) else NoiseFloor(math.nan, math.inf, len(values))
