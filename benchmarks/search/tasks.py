@@ -71,7 +71,7 @@ def run(task: Task, contender: Contender, n_trials: int, seed: int) -> Run:
     """The baseline, then the advice, then what the contender asks; advice counts as trials."""
     rng = np.random.default_rng([seed, 77])
     costly = [n for n, knob in task.space.knobs.items() if knob.restart is not RestartClass.RELOAD]
-    contender.tell(_trial(task.baseline, 0, 0.0, task.noise / 2))
+    contender.tell(trial_of(task.baseline, 0, 0.0, task.noise / 2))
     advice, before = list(task.advice), task.baseline
     seen: dict[Config, list[float]] = {task.baseline: [0.0, 0.0]}
     losses, shares, n_restarts = [], [], 0
@@ -79,7 +79,7 @@ def run(task: Task, contender: Contender, n_trials: int, seed: int) -> Run:
         config = advice.pop(0) if advice else contender.ask()
         loss = task.true_loss(config)
         measured = loss + float(rng.normal(0.0, task.noise)) if math.isfinite(loss) else None
-        contender.tell(_trial(config, number, measured, task.noise))
+        contender.tell(trial_of(config, number, measured, task.noise))
         n_restarts += any(config[name] != before[name] for name in costly)
         losses.append(loss)
         before = config
@@ -93,7 +93,8 @@ def run(task: Task, contender: Contender, n_trials: int, seed: int) -> Run:
     return Run(tuple(shares), float(failed.mean()), float(worse.mean()), n_restarts / n_trials)
 
 
-def _trial(config: Config, number: int, loss: float | None, se: float) -> Trial:
+def trial_of(config: Config, number: int, loss: float | None, se: float) -> Trial:
+    """The baseline (number 0) or a trial of the search; None: it crashed."""
     status = Status.CRASHED if loss is None else Status.OK
     return Trial(
         number=number, role=Role.SEARCH if number else Role.BASELINE, config=config, context=Context("benchmark", 1),

@@ -7,6 +7,8 @@ import signal
 import sqlite3
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -16,6 +18,7 @@ from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from trimtab.errors import HistoryError
 from trimtab.history import History
+from trimtab.history.prepare import _write_ahead
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,6 +91,41 @@ def test_several_processes_make_one_history(url: str) -> None:
     assert [opener.returncode for opener in openers] == [0, 0, 0]
     with History.open(url) as history:
         assert sorted(study.name for study in history.studies()) == names
+
+
+class _Busy:
+    """A connection on which another process is at the file for so many tries."""
+
+    def __init__(self, n_tries: int, code: int = sqlite3.SQLITE_BUSY_RECOVERY) -> None:
+        self.n_left, self.code = n_tries, code
+        self.close = lambda: None
+
+    def cursor(self) -> _Busy:
+        return self
+
+    def execute(self, statement: str) -> None:
+        assert statement == "PRAGMA journal_mode=WAL"
+        if self.n_left:
+            self.n_left -= 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = self.code
+            raise error
+
+
+def test_a_history_that_another_process_makes_at_the_moment_is_waited_for() -> None:
+    """SQLite itself does not wait when two turn write-ahead logging on at once."""
+    connection = _Busy(3)
+    engine: Any = SimpleNamespace(raw_connection=lambda: connection)
+    _write_ahead(engine, "'h.db'")
+    assert connection.n_left == 0
+
+
+def test_what_is_no_other_process_is_told_at_once() -> None:
+    connection = _Busy(3, sqlite3.SQLITE_CANTOPEN)
+    engine: Any = SimpleNamespace(raw_connection=lambda: connection)
+    with pytest.raises(HistoryError, match="history='h.db' cannot be used: database is locked"):
+        _write_ahead(engine, "'h.db'")
+    assert connection.n_left == 2
 
 
 def test_sqlite_is_synced_on_every_commit(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 
 from sqlalchemy import Connection, Engine, inspect, select, text
 
 from trimtab.errors import HistoryError
-from trimtab.history.schema import SCHEMA_VERSION, meta_table, metadata, no_history
+from trimtab.history.schema import LOCK_TIMEOUT_S, SCHEMA_VERSION, meta_table, metadata, no_history
 
 __all__ = ["prepare"]
 
@@ -16,6 +17,11 @@ _PREPARE_LOCK = 0x7472696D746162
 
 _WHOLE_CHECK_BYTES = 32 << 20
 """A larger file is not read through at every opening, which would take seconds: `trimtab history check` does that."""
+
+_BUSY_PAUSE_S = 0.02
+
+_PRIMARY = 0xFF
+"""Bits of an error code of SQLite that tell its kind; the others tell more of it."""
 
 _SMALL_TABLES = ("trimtab_meta", "trimtab_study")
 
@@ -70,9 +76,10 @@ def _check_soundness(engine: Engine, shown: str) -> None:
 
 
 def _write_ahead(engine: Engine, shown: str) -> None:
-    raw = engine.raw_connection()
+    raw, until = engine.raw_connection(), time.monotonic() + LOCK_TIMEOUT_S
     try:
-        raw.cursor().execute("PRAGMA journal_mode=WAL")
+        while not _is_written_ahead(raw.cursor(), until):
+            time.sleep(_BUSY_PAUSE_S)
     except sqlite3.Error as error:
         raise HistoryError(
             f"history={shown} cannot be used: {error}",
@@ -80,6 +87,17 @@ def _write_ahead(engine: Engine, shown: str) -> None:
         ) from error
     finally:
         raw.close()
+
+
+def _is_written_ahead(cursor: sqlite3.Cursor, until: float) -> bool:
+    """Whether the file is so from now on; False while another process is at it, for which SQLite does not wait by itself."""
+    try:
+        cursor.execute("PRAGMA journal_mode=WAL")
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            raise
+        return False
+    return True
 
 
 def _finding(connection: Connection) -> str:
