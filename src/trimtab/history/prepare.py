@@ -6,6 +6,7 @@ import sqlite3
 import time
 
 from sqlalchemy import Connection, Engine, inspect, select, text
+from sqlalchemy.engine.interfaces import DBAPICursor
 
 from trimtab.errors import HistoryError
 from trimtab.history.schema import LOCK_TIMEOUT_S, SCHEMA_VERSION, meta_table, metadata, no_history
@@ -89,7 +90,7 @@ def _write_ahead(engine: Engine, shown: str) -> None:
         raw.close()
 
 
-def _is_written_ahead(cursor: sqlite3.Cursor, until: float) -> bool:
+def _is_written_ahead(cursor: DBAPICursor, until: float) -> bool:
     """Whether the file is so from now on; False while another process is at it, for which SQLite does not wait by itself."""
     try:
         cursor.execute("PRAGMA journal_mode=WAL")
