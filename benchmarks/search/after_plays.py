@@ -125,6 +125,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=40)
     given = parser.parse_args()
+    if given.seeds < 2:
+        parser.error(f"--seeds={given.seeds}: a standard error needs two or more")
     numbers = range(given.first, given.first + given.seeds)
     with ProcessPoolExecutor() as pool:
         for surface in given.surface or ("rugged", "smooth"):

@@ -6,12 +6,10 @@ import errno
 import os
 import platform
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,6 +18,7 @@ from trimtab.host.base import CommandResult, Facts, FileCopy
 from trimtab.host.disk import disk_kind
 from trimtab.host.folder import Folder, open_regular
 from trimtab.host.limits import read_limits
+from trimtab.host.process import kill_group
 
 __all__ = ["LocalHost", "sync_folder"]
 
@@ -222,11 +221,11 @@ def _wait(process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: floa
 
 def _killed(process: subprocess.Popen[bytes]) -> bool:
     """Kills a command with its process group; False for one of another user's, as sudo's are, or that hangs in the kernel."""
+    if not kill_group(process):
+        return False
     try:
-        with suppress(ProcessLookupError):  # it has ended by itself, while a signal to us was answered
-            os.killpg(process.pid, signal.SIGKILL)
         process.wait(_KILL_S)
-    except (PermissionError, subprocess.TimeoutExpired):
+    except subprocess.TimeoutExpired:
         return False
     return True
 

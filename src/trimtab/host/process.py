@@ -5,14 +5,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import subprocess
 
 __all__ = [
     "is_ending",
     "is_kernel_thread",
     "is_running",
+    "kill_group",
     "machine_mark",
     "process_mark",
     "process_name",
@@ -146,3 +152,15 @@ def machine_mark() -> str:
     except OSError:
         return ""
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> bool:
+    """Kills a process that leads a group, with everything that it has started; False for one of another user's, as what sudo
+    starts is."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it has ended by itself
+        return True
+    except PermissionError:
+        return False
+    return True

@@ -7,15 +7,14 @@ import re
 import resource
 import select
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
 from trimtab.errors import InternalError, UsageError
+from trimtab.host import kill_group
 from trimtab.session.point import LEAST, MOST
 from trimtab.space import Config, Value
 from trimtab.trial.signals import signals_wait
@@ -180,14 +179,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     stream: IO[bytes] | None = process.stdout
     if stream is not None:
         stream.close()
-    try:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    except PermissionError:
+    if not kill_group(process):
         raise UsageError(
             f"the program cannot be ended: pid={process.pid} is another user's, as what sudo starts is",
             hint="end it by hand, and run trimtab exec as the user who may end it",
-        ) from None
+        )
     process.wait()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import subprocess
 import tempfile
 import threading
@@ -18,13 +17,13 @@ from typing import IO
 import numpy as np
 
 from trimtab.errors import LoadError
-from trimtab.host import stolen_cpu_s
+from trimtab.host import kill_group, stolen_cpu_s
 from trimtab.measure import Buckets, Outcome, QueryLog, SecondLog
 from trimtab.redact import redact
 from trimtab.workload.base import Frame
 from trimtab.workload.command.figure import Figure, FigureError
 
-__all__ = ["CommandRun", "kill_group", "tail"]
+__all__ = ["CommandRun", "tail"]
 
 _MAX_ERRORS = 100
 _ERROR_PAUSE_S = 0.05
@@ -228,17 +227,6 @@ class CommandRun:
     def _known(self) -> list[_Done]:
         with self._lock:
             return list(self._runs)
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> bool:
-    """Kills a command with everything that it has started; False for one of another user's, as what sudo starts is."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return True
 
 
 def tail(file: IO[bytes]) -> str:

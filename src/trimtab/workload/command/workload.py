@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from trimtab.errors import LoadError
+from trimtab.host import kill_group
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation, StartState
-from trimtab.workload.command.run import CommandRun, kill_group, tail
+from trimtab.workload.command.run import CommandRun, tail
 from trimtab.workload.command.settings import CommandSettings, filled, parse_settings, places_in
 from trimtab.workload.server import ANY_TARGET
 
