@@ -17,7 +17,7 @@ T = TypeVar("T")
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 FAST_CPU_S = 8.0
 """CPU seconds, children included, that a test may need which is marked neither `service` nor `slow`. Most need 0.05, and
-what needs more than about 1 on a quiet machine is marked; the rest is room for slow and busy ones."""
+what needs more than about 0.4 on a quiet machine with all its parameters is marked; the rest is room for slow and busy ones."""
 
 LONG = (
     "tests/service/test_ablation.py", "tests/service/test_stack.py", "tests/docs/test_pages_run.py",

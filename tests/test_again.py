@@ -70,11 +70,13 @@ def test_a_failure_that_comes_back_at_the_last_run_fails(tmp_path: Path) -> None
     assert "FAILED AGAIN, alone: test_it.py::test_once" in ran.stdout
 
 
+@pytest.mark.slow
 def test_on_a_developers_machine_the_first_failure_stands(tmp_path: Path) -> None:
     ran = _run(tmp_path, _ONCE.format(bad=(0,)), ci="")
     assert ran.returncode == 1
     assert json.loads((tmp_path / ".pytest_cache/v/cache/lastfailed").read_text()) == {"test_it.py::test_once": True}
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_imported_is_not_run_again(tmp_path: Path) -> None:
     assert _run(tmp_path, "import nothing_of_that_name").returncode == 2

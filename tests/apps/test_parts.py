@@ -50,6 +50,7 @@ def rows_of(table: Any) -> list[list[str]]:
     return [line.split("|") for chunk in table.rows() for line in chunk.decode().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [rubis_tables(SMALL), tpcw_tables(SHOP)], ids=["rubis", "tpcw"])
 def test_rows_are_as_many_as_said_and_the_same_each_time(made: tuple[Any, ...]) -> None:
     for table in made:
@@ -311,6 +312,7 @@ def site_that_says(status: int, text: str) -> Iterator[Endpoint]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_pages_that_are_not_as_they_should_be() -> None:
     refused = "<h2>Error</h2>\n<p>refused: FATAL: too many connections</p>\n<!-- error kind=refused app=rubis state=Home -->\n"
     with site_that_says(503, refused) as there:
@@ -334,6 +336,7 @@ def test_pages_that_are_not_as_they_should_be() -> None:
     assert caught.value.hint == "check that it runs, and that it passes requests on to the application"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "waits"), [(503, True), (500, False)])
 def test_a_proxy_that_waits_for_its_server_is_told_from_one_that_fails(status: int, waits: bool) -> None:
     with site_that_says(status, "sorry") as there, pytest.raises(TargetError) as caught:

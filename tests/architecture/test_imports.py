@@ -41,6 +41,7 @@ def _imports(path: Path) -> set[str]:
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.name != "__init__.py" or path.parent != PACKAGE)
 
 
+@pytest.mark.slow
 def test_imports_point_one_way() -> None:
     wrong = []
     for path in FILES:
@@ -95,6 +96,7 @@ def test_help_imports_no_numeric_library() -> None:
         assert f"'{heavy}'" not in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "code", "heavy"),
     [

@@ -59,6 +59,7 @@ def test_bench_of_a_wrong_answer_is_invalid(run: Run, study: FakeStudy) -> None:
     assert "hint: make the workload run on the server as it is, or lower its rate" in ran.err
 
 
+@pytest.mark.slow
 def test_bench_finds_a_rate(run: Run, study: FakeStudy) -> None:
     study.workload = FakeRatedWorkload(lambda: 1000.0, noise_sd=0.0)
     ran = run("bench", "study.toml", "--find-rate", "p99 <= 20ms")

@@ -62,6 +62,7 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
     assert out.startswith("sound: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [

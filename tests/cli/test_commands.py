@@ -19,6 +19,7 @@ from trimtab.errors import TargetError
 from trimtab.history import History
 
 
+@pytest.mark.slow
 def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
     ran = run("tune", "study.toml", "--html", "report.html")
     assert ran.code == 0

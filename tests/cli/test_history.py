@@ -92,6 +92,7 @@ def test_an_empty_history(run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "names"),
     [
@@ -184,6 +185,7 @@ def test_what_controls_a_terminal_is_not_printed(run: Run, tmp_path: Path) -> No
     assert one_line("a\x07b\nc") == "a�b�c"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".xml", ".log", ".parquet", ".taudb"])
 def test_export_and_import(run: Run, tmp_path: Path, filled: Path, suffix: str) -> None:
     unpack_real(filled)
@@ -217,6 +219,7 @@ def test_export_to_stdout(run: Run, filled: Path) -> None:
     assert [next(iter(json.loads(line))) for line in out.splitlines()] == ["format", "study", "trial", "trial", "event"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

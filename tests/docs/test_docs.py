@@ -32,6 +32,7 @@ def _generator() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", ["reference/cli.md", "reference/study-file.md", "reference/postgresql.md", "reference/mysql.md"]
 )
@@ -102,6 +103,7 @@ def _wrong(words: list[str]) -> str:
     return next((option for option in options if option not in known), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_and_options_in_the_docs_exist(page: Path) -> None:
     for words in _shown(page.read_text(encoding="utf-8")):

@@ -35,6 +35,7 @@ def found(text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_page_avoids_the_phrases(page: Path) -> None:
     assert found(page.read_text(encoding="utf-8")) == []
@@ -69,6 +70,7 @@ def _is_prose(text: str) -> bool:
 ROOMS = sorted(path for path in PACKAGE.iterdir() if path.is_dir() and path.name not in ("testing", "__pycache__"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_messages_avoid_the_phrases(room: Path) -> None:
     wrong = [

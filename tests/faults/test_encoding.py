@@ -22,6 +22,7 @@ UNITS = ("", "B", "kB", "8kB", "MB", "16MB", "GB", "us", "ms", "s", "min")
 LONG = settings(max_examples=20_000 if IS_FULL else 200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @LONG
 @given(st.sampled_from(UNITS), st.integers(-(2**53), 2**53))
 def test_C7_whole_numbers_survive_their_units(unit: str, value: int) -> None:
@@ -34,6 +35,7 @@ def test_C7_reals_survive_their_units(unit: str, value: float) -> None:
     assert math.isclose(parse_value(format_value(value, unit), unit), value, rel_tol=1e-12)
 
 
+@pytest.mark.slow
 @LONG
 @given(st.sampled_from(list(KnobKind)), st.booleans(), st.integers(1, 1 << 30), st.floats(0.001, 1e9))
 def test_C7_knobs_read_back_what_they_write(kind: KnobKind, flag: bool, whole: int, real: float) -> None:

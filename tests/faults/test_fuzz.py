@@ -144,6 +144,7 @@ def studies(draw: st.DrawFn) -> str:
     return _tables(tables)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(text=studies())
 def test_study_files_of_odd_values(folder: Path, text: str) -> None:
@@ -191,6 +192,7 @@ def test_rollback_files_that_are_damaged(folder: Path, data: tuple[Path, bytes])
     shutil.rmtree(state)
 
 
+@pytest.mark.slow
 @FUZZ
 @given(st.data())
 def test_databases_of_histories_that_are_damaged(folder: Path, data: st.DataObject) -> None:
@@ -254,6 +256,7 @@ def test_imported_histories_that_are_damaged(folder: Path, own: History, data: t
     _empty(folder / "own.db")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds("history"), ids=lambda path: path.name)
 def test_kept_histories(tmp_path: Path, seed: Path) -> None:
     with History.open(tmp_path / "own.db") as history:

@@ -129,6 +129,7 @@ VALUES = st.one_of(
 LONG = settings(max_examples=20_000 if IS_FULL else 200, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 @LONG
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_nothing_that_passes_the_gate_is_locked_or_of_the_x_class(values: dict[str, Any]) -> None:
@@ -150,6 +151,7 @@ def test_nothing_that_passes_the_gate_is_locked_or_of_the_x_class(values: dict[s
         assert re.fullmatch(r"[\w.+-]+|[0-9.e+-]+\w*", state.knob.format(value), re.ASCII)
 
 
+@pytest.mark.slow
 @LONG
 @given(st.lists(NAMES, max_size=4))
 def test_no_study_is_over_a_locked_knob(names: list[str]) -> None:
@@ -160,6 +162,7 @@ def test_no_study_is_over_a_locked_knob(names: list[str]) -> None:
     assert all(not states()[name].lock_reason and not harm_of(name) for name in names)
 
 
+@pytest.mark.slow
 @LONG
 @given(st.sets(st.sampled_from(sorted(CATALOG.knob)), min_size=1), st.lists(st.sampled_from(list(SafetyClass))))
 def test_no_unlocking_in_a_study_file_opens_the_x_class(names: set[str], classes: list[SafetyClass]) -> None:

@@ -61,6 +61,7 @@ def test_what_was_invalid_does_not_win(searcher: str) -> None:
     assert study.result.config != wrong.config
 
 
+@pytest.mark.slow
 def test_the_search_goes_on_where_the_rest_points() -> None:
     study, rng = begun(), np.random.default_rng(1)
     wrong = go_on(study, rng, role=Role.SEARCH)[-1]

@@ -67,6 +67,7 @@ def test_what_is_known_is_left_out(history: History, tmp_path: Path) -> None:
     assert names(history) == ["tpch", "other"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "other",
     [

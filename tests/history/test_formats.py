@@ -57,6 +57,7 @@ def test_every_format_is_registered_and_says_what_it_is() -> None:
         assert make(name).is_exact == (name in EXACT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXACT)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(copies=st.lists(COPIES, max_size=3))
@@ -65,6 +66,7 @@ def test_exact_formats_give_back_everything(name: str, copies: list[StudyCopy]) 
         assert shown(through(name, copies, directory)) == shown(copies)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOSSY)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(copies=st.lists(PLAIN_COPIES, min_size=1, max_size=3, unique_by=lambda copy: copy.record.name))
@@ -197,6 +199,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> list[StudyCopy]:
         return [history.copy(summary.id) for summary in history.summaries()][:2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*EXACT, *LOSSY])
 def test_real_studies_go_through_every_format(name: str, real: list[StudyCopy], tmp_path: Path) -> None:
     found = through(name, real, str(tmp_path))

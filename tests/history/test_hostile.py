@@ -92,6 +92,7 @@ def test_the_good_file_is_taken(tmp_path: Path) -> None:
         assert [arrival.kept_as for arrival in arrivals.studies] == ["tpch"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -134,6 +135,7 @@ def test_a_study_that_is_none(history: History, tmp_path: Path, path: str, value
     assert message in refused(history, file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
@@ -200,6 +202,7 @@ def test_classes_of_queries_are_kept(tmp_path: Path) -> None:
         assert kept_classes(history.events(1)) == [CLASS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -272,6 +275,7 @@ def test_xml_that_is_none(history: History, tmp_path: Path, content: str, messag
     assert message in refused(history, tmp_path / "x.xml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -366,6 +370,7 @@ def test_commands_of_a_foreign_verdict_are_not_kept(tmp_path: Path) -> None:
     assert found.origin == "x.jsonl"
 
 
+@pytest.mark.slow
 def test_a_foreign_history_is_checked_like_a_file(history: History, tmp_path: Path) -> None:
     with History.open(tmp_path / "other.db") as other:
         other.create_study(**study_values(name="a/b"))

@@ -30,6 +30,7 @@ def filled(url: str) -> Iterator[History]:
         yield history
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "names"),
     [

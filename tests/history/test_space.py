@@ -40,6 +40,7 @@ def facts(space: Space) -> tuple[Any, ...]:
     return list(space.knobs.items()), space.constraints, space.also_legal, space.fixed
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     memory=NUMBERS,

@@ -165,6 +165,7 @@ def test_a_damaged_history_is_not_backed_up(tmp_path: Path) -> None:
     assert not (tmp_path / "copy.db").exists()
 
 
+@pytest.mark.slow
 def test_compaction_gives_space_back_and_keeps_everything(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())

@@ -42,6 +42,7 @@ def test_a_missing_program_is_told() -> None:
         HOST.run(["/no/such"], timeout_s=5)
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     script = (
@@ -79,6 +80,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.needs("root")
 def test_one_that_may_not_be_killed_does_not_block(open_folder: Path) -> None:
     """As `sudo systemctl restart` for a user who is not root: the process is root's."""

@@ -75,6 +75,7 @@ def test_sard_leaves_a_constant_knob_alone() -> None:
     assert {config["constant"] for config in design.configs} == {5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DESIGNS)
 def test_every_config_is_feasible_and_repairs_are_said(kind: str) -> None:
     space = mixed_space([Constraint("strong + special <= 4000", name="budget")])

@@ -33,6 +33,7 @@ def test_intervals_scale_with_the_unit(values: list[float], factor: float) -> No
     assert scaled.high == pytest.approx(plain.high * factor, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 10, 20, 60])
 @pytest.mark.parametrize("phi", [0.0, 0.5])
 def test_coverage_on_autocorrelated_series(k: int, phi: float) -> None:

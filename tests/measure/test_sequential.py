@@ -38,6 +38,7 @@ def verdict_with_peeking(rng: np.random.Generator, gain: float, sd: float, delta
     return sequence.verdict(delta), len(sequence)
 
 
+@pytest.mark.slow
 def test_equal_configs_with_peeking() -> None:
     rng = np.random.default_rng(0)
     verdicts = [verdict_with_peeking(rng, 1.0, 0.05, 0.0)[0] for _ in range(600)]
@@ -45,6 +46,7 @@ def test_equal_configs_with_peeking() -> None:
     assert np.mean([v == "not_better" for v in verdicts]) <= 0.035
 
 
+@pytest.mark.slow
 def test_a_fixed_test_would_be_fooled_by_peeking() -> None:
     """The reason for the sequence: the t interval, looked at after each pair, claims far too often."""
     rng = np.random.default_rng(0)
@@ -198,6 +200,7 @@ def test_bad_settings() -> None:
         EarlyStop(Interval(1, 1, 1), is_maximised=True, alpha=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("df", [3, 10])
 def test_a_pool_of_noise_narrows_the_interval_and_keeps_its_level(df: int) -> None:
     rng = np.random.default_rng(5)
@@ -238,6 +241,7 @@ def _hedged(logs: Sequence[float], pool: NoisePool) -> PairedSequence:
     return sequence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [0.5, 1.0, 3.0])
 def test_a_hedged_sequence_keeps_its_level_and_gains_by_a_pool_of_its_own_noise(times: float) -> None:
     """Also where the earlier runs scattered three times as much; where half as much, as long as it is not by that alone."""

@@ -105,6 +105,7 @@ def test_intervals_cover_independent_and_wandering_seconds(k: int, per_s: float,
         assert np.mean([math.isinf(m.latency_ms[name].high) for m in runs]) <= 0.4, name
 
 
+@pytest.mark.slow
 def test_seconds_that_wander_widen_the_interval() -> None:
     rng = np.random.default_rng(8)
     calm, rough = (
@@ -139,6 +140,7 @@ def long_operations(rng: np.random.Generator, *, users: int, mean_s: float, k: i
     return seconds_log(k, ended, credited=credited, unfinished=buckets_of(unfinished), users=users)
 
 
+@pytest.mark.slow
 def test_intervals_cover_operations_that_take_longer_than_seconds() -> None:
     """Few of them make a flat series: a second holds a part of each."""
     rng = np.random.default_rng(7)
@@ -222,6 +224,7 @@ OPERATIONS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60 if IS_FULL else 30, deadline=None)
 @given(OPERATIONS, st.permutations(range(3)))
 def test_merging_parts_equals_the_whole(rows: list[tuple[int, int, int, bool, int]], order: list[int]) -> None:

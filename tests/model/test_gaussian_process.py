@@ -232,6 +232,7 @@ def test_a_grown_factor_is_the_one_computed_anew(rng: np.random.Generator) -> No
         assert found == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_drawn_functions_have_the_moments_of_the_posterior(rng: np.random.Generator) -> None:
     x, at, y = rng.random((6, 2)), rng.random((4, 2)), rng.standard_normal(6)
     hyper = Hyper(np.log([3.0, 0.5]), np.log([0.4, 0.2]), math.log(0.7), math.log(0.01))

@@ -93,6 +93,7 @@ def ablated() -> Study:
     return record({**better_verdict(trials), "worth": WORTH, "dropped": DROPPED, "ablation": ABLATION}), trials
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expected",
     [

@@ -117,6 +117,7 @@ def test_old_and_new_values_stand_with_units_restart_and_reason(better: Study) -
     assert "work_mem 4MB 64MB on reload memory that one sort or hash may use before it" in lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expected",
     [

@@ -25,6 +25,7 @@ def test_population_is_the_advice_and_a_hypercube() -> None:
     assert set(searcher._members) == set(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["best", "current-to-best", "rand"])
 def test_finds_the_bottom_of_a_bowl(strategy: str) -> None:
     searcher = DifferentialEvolutionSearcher(problem(grid(), population=8, strategy=strategy))

@@ -123,6 +123,7 @@ def gained(searcher: Searcher, n: int) -> float:
     return best
 
 
+@pytest.mark.slow
 @needs_optuna
 def test_the_sampler_learns() -> None:
     """TPE's first ten asks are random; the best of forty is closer than that of any ten random ones is likely to be."""
@@ -300,6 +301,7 @@ def sampled(searcher: str, n: int, **options: Any) -> Any:
     return study
 
 
+@pytest.mark.slow
 @needs_optuna
 def test_sampler_learns_in_a_study_of_optuna() -> None:
     study = sampled("gp", 30)
@@ -313,6 +315,7 @@ def test_a_baseline_that_is_no_value_of_a_parameter_is_named() -> None:
         sampled("random", 2, baseline={"kind": "2"})
 
 
+@pytest.mark.slow
 @needs_optuna
 @pytest.mark.parametrize("baseline", [{}, {"x": 0.01, "n": 50, "kind": None}])
 def test_the_unit_of_the_values_does_not_matter_to_the_sampler(baseline: dict[str, Any]) -> None:

@@ -203,6 +203,7 @@ def test_repair_asks_the_nearest_feasible_point_instead() -> None:
         assert total == 110 if reject == "repair" else total < 100
 
 
+@pytest.mark.slow
 def test_collapse_to_one_lattice_point_starts_a_new_simplex() -> None:
     """On a coarse lattice the vertices soon are neighbours; every config there is gets asked, and none twice."""
     space = grid(2, 7)

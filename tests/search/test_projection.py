@@ -71,6 +71,7 @@ def test_what_is_said_in_knobs_stays_outside() -> None:
     assert searcher.ask()[0] == start
 
 
+@pytest.mark.slow
 def test_learns_through_the_projection() -> None:
     """Forty knobs that all help in one direction: the inner searcher climbs; median of three seeds against random."""
     space = Space([integer(f"k{i:02d}", 100, default=50) for i in range(40)])

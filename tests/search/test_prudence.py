@@ -96,6 +96,7 @@ def test_a_slow_restart_has_a_price_of_its_own_once_for_each_tier() -> None:
     np.testing.assert_allclose(score(rows), -np.log([1.0, 2.5, 2.5, 3.0]), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_every_search_goes_on_with_a_slow_tier_as_it_stands_where_that_promises_as_much() -> None:
     """Two knobs matter alike; one of them restarts what must warm up for long."""
     space = Space([integer("a"), integer("app.b", restart=RestartClass.RESTART), integer("c")])
@@ -127,6 +128,7 @@ def test_an_unknown_temper_is_refused() -> None:
     assert caught.value.hint == "temper must be one of bold, even, prudent"
 
 
+@pytest.mark.slow
 def test_a_prudent_search_stays_with_the_restart_value_that_the_target_has() -> None:
     """A knob without effect that needs a restart is left alone for most of the trials."""
     space = Space(

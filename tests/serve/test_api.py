@@ -21,6 +21,7 @@ def seconds(config: Any) -> float:
     return float((10 + (config["x"] - 14) ** 2 / 20) * (2 if config["mode"] == "slow" else 1))
 
 
+@pytest.mark.slow
 def test_a_session_from_beginning_to_proof(api: Api) -> None:
     begun = api.post("/api/v1/sessions", BEGIN)
     assert (begun.status_code, begun.json()["is_new"]) == (201, True)
@@ -88,6 +89,7 @@ def _problem(answer: Any, status: int, said: str) -> None:
     assert said in told["detail"], told["detail"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "body", "status", "said"),
     [

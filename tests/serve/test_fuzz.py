@@ -69,6 +69,7 @@ def _answered(api: Api, path: str, data: bytes) -> None:
         assert set(answer.json()) <= {"type", "title", "status", "detail", "hint"}
 
 
+@pytest.mark.slow
 @settings(
     max_examples=2000 if IS_FULL else 60, deadline=None, database=None, derandomize=not IS_FULL,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -35,6 +35,7 @@ async def _chunks(data: bytes) -> Any:
         yield data[at : at + 7]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "content", "status"),
     [

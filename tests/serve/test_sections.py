@@ -57,6 +57,7 @@ def test_a_section_that_has_proven_nothing_is_not_kept(api: Api) -> None:
     assert api.get("/api/v1/studies").json() == {"studies": []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "said"),
     [

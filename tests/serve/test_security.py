@@ -43,6 +43,7 @@ def test_the_host_header_must_name_this_server(served: Callable[..., Api], host:
     assert served(names=("tuner.example",)).get("/health", headers={"Host": host}).status_code == status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["192.168.0.7:1979", "127.1:1979", "[2001:db8::7]:1979", "[::1]", "localhost:1979"])
 @pytest.mark.parametrize("wild", ["0.0.0.0", "::"])
 def test_a_server_of_all_addresses_is_called_by_any_of_them(served: Callable[..., Api], wild: str, host: str) -> None:

@@ -24,6 +24,7 @@ ASKED: dict[str, tuple[str, str, object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ASKED)
 @pytest.mark.parametrize("is_loading", [False, True])
 def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, what: str, is_loading: bool) -> None:
@@ -49,6 +50,7 @@ def test_clients_of_a_busy_session_leave_threads_to_others(api: Api, what: str, 
     assert len(api.hub.turns) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["show", "best", "fetch", "pause"])
 def test_sessions_that_think_at_once_leave_threads_to_others(api: Api, what: str) -> None:
     """Eight of them, each asked by eight clients: more requests than there are threads of either kind."""
@@ -104,6 +106,7 @@ SLOW: dict[str, list[tuple[str, str, object]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SLOW)
 def test_sessions_that_load_and_studies_that_are_drawn_leave_threads_to_others(api: Api, what: str) -> None:
     """Eight of them at once, each asked for by eight clients: more than there are threads of either kind."""

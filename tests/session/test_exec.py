@@ -27,6 +27,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_ends_the_program_with_trimtab(tmp_path: Path, how: signal.Signals) -> None:
     (tmp_path / "program.py").write_text(ENDS_ITS_PARENT)

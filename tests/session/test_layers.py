@@ -182,6 +182,7 @@ class _Doubling(Layer):
         return replace(result, figures=twice)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "layers",
     [

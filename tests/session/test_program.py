@@ -13,7 +13,7 @@ import pytest
 from trimtab.cli import main
 from trimtab.errors import UsageError
 from trimtab.session import program
-from trimtab.session.program import Program
+from trimtab.session.program import Outcome, Program
 from trimtab.space import Config
 
 
@@ -44,6 +44,7 @@ def test_a_program_that_prints_no_figure_is_an_error(tmp_path: Path, capsys: pyt
     ) in said.err
 
 
+@pytest.mark.slow
 def test_a_winner_of_a_program_is_reported_and_not_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     at = ["--state", str(tmp_path)]
     words = ["exec", *at, "--name", "p", "--int", "x=1:9", "--measure", "output", "--budget", "12 trials", "--"]
@@ -91,6 +92,33 @@ def test_a_figure_that_no_ratio_can_be_made_of_is_a_failed_run(printed: str) -> 
     ran = Program(command=(sys.executable, "-c", f"print({printed})"), measure="output").run(Config({}))
     assert (ran.value, ran.status) == (None, "failed_load")
     assert ran.reason == f"it printed {float(printed):g}, which is not between 1e-100 and 1e+100"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("5,5 ms", "'5,5'"),
+        ("took 1,234", "'1,234'"),
+        ("1,234,567.5 ops", "'1,234,567.5'"),
+        ("1.234,5", "'1.234,5'"),
+        ("2,5e3", "'2,5e3'"),
+    ],
+)
+def test_a_comma_in_the_figure_is_not_guessed_at(line: str, said: str) -> None:
+    ran = Program(command=(sys.executable, "-c", f"print({line!r})"), measure="output").run(Config({}))
+    assert (ran.value, ran.status) == (None, "failed_load")
+    assert ran.reason == (
+        f"it printed {said}: thousands, decimals or two numbers? Let it print the figure alone, with a point"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [("12,345,0.5", 0.5), ("1, 2", 2.0), ("level=3,time=7", 7.0), ("3,1234.5", 1234.5), (",4", 4.0), ("a,4", 4.0)],
+)
+def test_commas_between_numbers_are_no_part_of_them(line: str, value: float) -> None:
+    ran = Program(command=(sys.executable, "-c", f"print({line!r})"), measure="output").run(Config({}))
+    assert ran == Outcome(value)
 
 
 def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

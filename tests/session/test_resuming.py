@@ -19,6 +19,7 @@ from trimtab.session.refusal import ConflictError, GoneError, UnknownError
 Opened = Callable[[], Sessions]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searcher", ["pro", "nelder-mead", "gp"])
 def test_a_session_goes_on_after_a_restart_as_if_nothing_had_happened(opened: Opened, searcher: str) -> None:
     wanted = spec(searcher=searcher, clients=2, budget="14 trials", layers=[{"kind": "cache"}])

@@ -115,6 +115,7 @@ def test_tickets_that_are_none(opened: Opened, ticket: str, error: type[Exceptio
         session.report(client, ticket, Report(value=1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("report", "said"),
     [
@@ -283,6 +284,7 @@ def test_names_that_are_taken(opened: Opened) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "error", "said"),
     [

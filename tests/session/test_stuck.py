@@ -52,6 +52,7 @@ def stuck(opened: Opened, folder: Path, how: str) -> Sessions:
     return opened()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", DAMAGE)
 def test_it_says_so_and_is_ended(opened: Opened, tmp_path: Path, how: str) -> None:
     sessions = stuck(opened, tmp_path, how)
@@ -79,6 +80,7 @@ def test_restart_begins_it_again(opened: Opened, tmp_path: Path, how: str) -> No
     assert [each.status for each in sessions.summaries()] == ["stopped", "running"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["another version", "a lost trial", "a damaged trial", "a damaged study"])
 def test_again_begins_it_again(opened: Opened, tmp_path: Path, how: str) -> None:
     sessions = stuck(opened, tmp_path, how)

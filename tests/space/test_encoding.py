@@ -18,6 +18,7 @@ from trimtab.space.lattice import Lattice
 from trimtab.space.sampling import draw, drawn
 
 
+@pytest.mark.slow
 @given(st.data(), knobs())
 def test_decoding_an_encoded_value_gives_it_back(data: st.DataObject, knob: Knob) -> None:
     space = Space([knob])
@@ -27,6 +28,7 @@ def test_decoding_an_encoded_value_gives_it_back(data: st.DataObject, knob: Knob
     assert space.decode(point) == config
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-0.5, 1.5), min_size=1, max_size=9), knobs())
 def test_every_point_is_a_legal_value_and_snapping_is_idempotent(coordinates: list[float], knob: Knob) -> None:
     space = Space([knob])
@@ -57,6 +59,7 @@ def test_whole_numbers_have_the_level_that_fractions_have(step: int, low: int, n
     assert lattice.index(value) == lattice.index(float(value)) == exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize("high", [2**31 - 1, 2**40])
 @given(value=st.integers(1, 2**31 - 1) | st.integers(1, 200) | st.integers(2**31 - 200, 2**31 - 1))
@@ -118,6 +121,7 @@ def test_reals_are_held_to_six_digits() -> None:
     assert isinstance(space.validate({"r": 7})["r"], float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize(
     ("low", "high"), [(2400000.0, 2400050.0), (1e9, 1e9 + 10), (1234567.0, 1234569.0), (0.333, 0.3334)]

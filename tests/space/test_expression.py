@@ -57,6 +57,7 @@ def _column(env: dict[str, float]) -> dict[str, Any]:
     return {name: np.float64(value) for name, value in env.items()}
 
 
+@pytest.mark.slow
 @given(texts, environments)
 def test_the_evaluator_agrees_with_python(text: str, env: dict[str, float]) -> None:
     if " and " in text or " or " in text:

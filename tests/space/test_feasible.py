@@ -155,6 +155,7 @@ def test_a_range_without_feasible_values_stays_as_it_is() -> None:
     assert {c["a"] for c in space.sample(50, np.random.default_rng(0))} == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -295,6 +296,7 @@ def test_repair_leaves_what_no_constraint_speaks_of() -> None:
     assert (repaired["free"], repaired["mode"], repaired["jit"]) == (777, "z", False)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.floats(0.001, 0.5))
 def test_neighbours_differ_in_few_knobs_and_are_feasible(seed: int, radius: float) -> None:

@@ -127,6 +127,7 @@ def test_what_was_only_measured_is_not_applied(fake: FakeStudy) -> None:
         apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
 
 
+@pytest.mark.slow
 def test_tune_does_not_start_from_it(fake: FakeStudy) -> None:
     benched(fake)
     fake.text += '\n[search]\nwarm_start = "auto"\n'

@@ -89,6 +89,7 @@ class TestTheRule:
             test.add(_sample(100.0 + i, before), replace(_sample(90.0 + i, after), error_rate=0.2 + i / 100))
         assert [row.name for row in test.conditions() if not row.is_met] == ["error_rate"]
 
+    @pytest.mark.slow
     def test_is_seldom_wrong_about_equal_configs_at_the_bound(self) -> None:
         """p99 of 20 ms on average in both, 15 % from run to run; each of 300 proofs is looked at after every pair."""
         rng, n_wrong = np.random.default_rng(3), 0

@@ -41,6 +41,32 @@ def test_good_file_has_all_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("measure", "arrivals_s", "floor_s", "cap_s"),
+    [
+        ("", 0.0, 2.0, 15.0),
+        ("", 20.0, 20.0, 35.0),
+        ("warmup_floor = '25s'\nwarmup_cap = '30s'\n", 20.0, 25.0, 30.0),
+        ("warmup_cap = '20s'\n", 20.0, 20.0, 20.0),
+    ],
+)
+def test_the_window_begins_when_all_users_are_there(
+    tmp_path: Path, measure: str, arrivals_s: float, floor_s: float, cap_s: float
+) -> None:
+    file = load_study_file(_write(tmp_path, f"{GOOD}[measure]\n{measure}"))
+    plan = plan_of(file, arrivals_s=arrivals_s)
+    assert (plan.warmup_floor_s, plan.warmup_cap_s) == (floor_s, cap_s)
+
+
+def test_a_warm_up_that_ends_before_all_users_are_there_is_refused(tmp_path: Path) -> None:
+    file = load_study_file(_write(tmp_path, f"{GOOD}[measure]\nwarmup_cap = '15s'\n"))
+    with pytest.raises(
+        UsageError, match=r"measure.warmup_cap='15s' is too short: the users of the load come within 40s"
+    ) as told:
+        plan_of(file, arrivals_s=40.0)
+    assert (told.value.hint or "").startswith("raise warmup_cap, or let them come sooner")
+
+
+@pytest.mark.parametrize(
     ("tables", "options"),
     [
         ("", {}),

@@ -78,6 +78,7 @@ def _file(fake: FakeStudy) -> Any:
     return load_study_file(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begin", [_tune, _bench, _find_rate, _design, _rollback])
 def test_what_a_killed_tuner_left_is_taken_back_first(
     fake: FakeStudy, begin: Callable[[FakeStudy, list[str]], None]
@@ -90,6 +91,7 @@ def test_what_a_killed_tuner_left_is_taken_back_first(
     assert open_changes(fake.path / "state") == []
 
 
+@pytest.mark.slow
 def test_apply_takes_it_back_first_as_well(fake: FakeStudy) -> None:
     record, _ = fake.tune()
     said: list[str] = []
@@ -99,6 +101,7 @@ def test_apply_takes_it_back_first_as_well(fake: FakeStudy) -> None:
     assert {name: fake.target.values[name] for name in record.verdict.config} == dict(record.verdict.config)
 
 
+@pytest.mark.slow
 def test_without_a_word_of_its_own_the_listener_is_told(fake: FakeStudy) -> None:
     fake.text = fake.text.replace("12 trials", "3 trials")
     _left_by_a_killed_tuner(fake)

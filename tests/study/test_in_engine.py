@@ -24,6 +24,7 @@ def engine(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     return fake
 
 
+@pytest.mark.slow
 def test_a_study_keeps_the_classes_for_its_report(engine: FakeStudy) -> None:
     record, _ = engine.tune()
     with open_history_at(None, engine.path / "state") as history:
@@ -34,6 +35,7 @@ def test_a_study_keeps_the_classes_for_its_report(engine: FakeStudy) -> None:
     assert all(isinstance(value, str) for value in hints.values())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked_is_said_and_ends_nothing(engine: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> list[QueryClass]:
         raise TargetError("the extension is not loaded")
@@ -46,6 +48,7 @@ def test_what_cannot_be_asked_is_said_and_ends_nothing(engine: FakeStudy, monkey
     )
 
 
+@pytest.mark.slow
 def test_only_a_proven_winner_is_given(engine: FakeStudy) -> None:
     engine.listener.on_trial = lambda trial: None
     engine.target._speed = lambda values: 1000.0

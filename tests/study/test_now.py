@@ -18,6 +18,7 @@ from trimtab.study.now import shown_now
 from trimtab.workload import Frame
 
 
+@pytest.mark.slow
 def test_others_see_what_a_study_does_and_may_stop_it(fake: FakeStudy) -> None:
     state, seen = fake.path / "state", []
 

@@ -109,6 +109,7 @@ class _TriesOut(FakeRatedWorkload):
         return Preparation(0.0, 0, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "end", [None, LoadError("404 for GET /shop"), KeyboardInterrupt()], ids=["done", "failed", "stopped"]
 )

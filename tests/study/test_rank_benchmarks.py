@@ -38,6 +38,7 @@ def test_the_sard_study_has_the_knobs_of_the_published_table(modules: dict[str, 
     assert all(len(row) == len(modules["tpch_sard"].QUERIES) for row in modules["tpch_sard"].PUBLISHED.values())
 
 
+@pytest.mark.slow
 def test_overlap_counts_shared_knobs_and_certain_ranks_have_no_spread(modules: dict[str, ModuleType]) -> None:
     found = modules["ycsb"]._overlap(_rows("abcdefghij"), _rows("abcdefghij"[::-1]))
     assert found["correlation"] == {"estimate": pytest.approx(-1), "low": pytest.approx(-1), "high": pytest.approx(-1)}
@@ -54,6 +55,7 @@ def test_share_of_the_best_has_an_interval_and_trials_are_counted_to_it(modules:
     assert found["trials_to"] == {"90%": 3, "95%": None}
 
 
+@pytest.mark.slow
 def test_tables_show_what_was_not_reached(modules: dict[str, ModuleType]) -> None:
     interval = {"estimate": 1.5, "low": 1.4, "high": 1.6}
     ranks = {"knobs": _rows("abcdefghij"), "r2": None, "verdict": ""}

@@ -325,6 +325,7 @@ def test_what_a_node_tells_of_its_settings_is_read() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [

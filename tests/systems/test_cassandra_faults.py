@@ -76,6 +76,7 @@ def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
+@pytest.mark.slow
 def test_settings_are_read_over_tls_where_the_url_says_so() -> None:
     first: list[bytes] = []
     with listening(lambda connection: first.append(connection.recv(1))) as port:

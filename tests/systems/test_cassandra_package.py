@@ -77,6 +77,7 @@ def written(target: Any, config: Config) -> None:
     target._files.change(target._files.whole(config, base), states, base, stays=False).write()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "heap", "collector"),
     [
@@ -95,6 +96,7 @@ def test_what_is_written_is_what_the_node_starts_with(
     assert found["MaxGCPauseMillis"] == str(config.get("MaxGCPauseMillis", 300))
 
 
+@pytest.mark.slow
 def test_a_heap_has_both_of_its_sizes_in_the_file(tmp_path: Path) -> None:
     """The start script refuses one alone; what is not tuned has its value as found."""
     target = package(tmp_path, of_17=f"{OF_17}-XX:InitialHeapSize=200m\n")

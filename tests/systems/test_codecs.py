@@ -158,6 +158,7 @@ def files(draw: st.DrawFn) -> tuple[Codec, str, dict[str, str]]:
     return codec_of(name), text, values
 
 
+@pytest.mark.slow
 @given(files())
 def test_round_trips(made: tuple[Codec, str, dict[str, str]]) -> None:
     codec, text, values = made

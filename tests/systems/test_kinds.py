@@ -70,6 +70,7 @@ def test_the_plays_of_a_shipped_catalogue_set_its_knobs(name: str, least: int, t
     assert {play: set(entry.settings) for play, entry in plays.items()} == {n: set(s) for n, s in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", [9, 17, 24, 64, 201, 301, 401, 2000])
 @pytest.mark.parametrize(
     ("kind", "play", "knob"),

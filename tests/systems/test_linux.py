@@ -133,6 +133,7 @@ def queue() -> tuple[str, int]:
     return chosen, int((QUEUE / "nr_requests").read_text())
 
 
+@pytest.mark.slow
 @on_the_kernel
 @on_the_disk
 def test_what_the_kernel_sets_itself_with_a_scheduler_comes_back_too(opened: Any, tmp_path: Path) -> None:
@@ -381,6 +382,7 @@ def test_settings_of_debugfs_say_how_it_is_mounted(tmp_path: Path, monkeypatch: 
     assert target.states()["gone"].lock_reason == why
 
 
+@pytest.mark.slow
 @pytest.mark.needs("root")
 def test_what_only_root_may_see_is_locked(tmp_path: Path) -> None:
     """debugfs belongs to root: its files are neither read nor missed by others."""

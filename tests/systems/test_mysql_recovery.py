@@ -190,6 +190,7 @@ def _listens(path: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_recovery_is_awaited_longer_than_the_time_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = daemon(tmp_path, monkeypatch, pause_s=1.0, gets_ready=True)
     began = time.monotonic()
@@ -200,6 +201,7 @@ def test_a_recovery_is_awaited_longer_than_the_time_out(tmp_path: Path, monkeypa
         server.stop(immediate=True)
 
 
+@pytest.mark.slow
 def test_a_recovery_that_stands_still_is_ended_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = daemon(tmp_path, monkeypatch, pause_s=0.1, gets_ready=False)
     with pytest.raises(TargetError) as caught:
@@ -218,6 +220,7 @@ def reach(log: Path, command: str) -> LocalReach:
     return LocalReach(read_settings("db", table))
 
 
+@pytest.mark.slow
 def test_a_restart_command_that_gives_up_on_a_recovery_is_no_failure(log: Path) -> None:
     script = log.parent / "restart.py"
     script.write_text(f"import time; open({str(log)!r}, 'a').write({MARIADB[1]!r} + chr(10)); time.sleep(30)")
@@ -228,6 +231,7 @@ def test_a_restart_command_that_gives_up_on_a_recovery_is_no_failure(log: Path) 
     assert time.monotonic() - began > 1.9
 
 
+@pytest.mark.slow
 def test_a_restart_command_that_hangs_on_anything_else_fails(log: Path) -> None:
     there = reach(log, f"{sys.executable} -c 'import time; time.sleep(30)'")
     with pytest.raises(TargetError, match="did not end within timeout_s=1"):

@@ -211,6 +211,7 @@ def test_the_server_starts_with_all_lows_and_with_all_highs(target: PostgresTarg
         assert all(is_same(applied.effective[name], value) for name, value in values.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("disabled", "group", "running", "is_left"),
     [

@@ -40,6 +40,7 @@ def _heap(size: Size) -> int:
     return max(min(half, 1 << 30), min(quarter, 8 << 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FILES)
 def test_plays_of_a_catalogue_are_legal(kind: str, tmp_path: Path) -> None:
     target = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path)

@@ -204,6 +204,7 @@ def test_told_to_stand_down_it_restores_nothing(entry: Entry, tmp_path: Path, is
     assert take_news(tmp_path) == ()
 
 
+@pytest.mark.slow
 def test_when_it_was_stopped_as_well_the_tuner_gets_its_time_again(
     entry: Entry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

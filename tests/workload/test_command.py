@@ -125,6 +125,7 @@ def test_it_is_a_workload(tmp_path: Path) -> None:
     assert workload.reset(ENDPOINT, print) is None
 
 
+@pytest.mark.slow
 def test_values_in_use_are_filled_in(tmp_path: Path) -> None:
     text = script(tmp_path, "open('seen', 'a').write(repr(sys.argv[1:]) + '\\n'); print('rate 5')")
     workload = made(
@@ -186,6 +187,7 @@ def stolen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trimtab.workload.command.run.stolen_cpu_s", lambda: next(taken_s))
 
 
+@pytest.mark.slow
 def test_wall_time_is_measured(tmp_path: Path, stolen: None) -> None:
     workload = made(tmp_path, command=script(tmp_path, "time.sleep(0.2)"))
     result = measure_load(workload, ENDPOINT, PLAN, seed=1)
@@ -197,6 +199,7 @@ def test_wall_time_is_measured(tmp_path: Path, stolen: None) -> None:
     assert m.steal_share == pytest.approx(0.5, rel=0.4)
 
 
+@pytest.mark.slow
 def test_the_run_that_the_end_cuts_off_counts_by_its_share(tmp_path: Path) -> None:
     """Two whole runs and a part of the third in 2.6 s."""
     run = made(tmp_path, command=script(tmp_path, "time.sleep(0.9)")).start(ENDPOINT, seed=1, duration_s=60)
@@ -211,6 +214,7 @@ def test_the_run_that_the_end_cuts_off_counts_by_its_share(tmp_path: Path) -> No
     assert summarise(log, (0.0, end_s)).throughput.estimate == pytest.approx(1 / done_s, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_before_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
     text = "pid = os.fork()\nopen('pids', 'a').write(f'{os.getpid()}\\n')\ntime.sleep(60)"
     workload = made(tmp_path, command="true", before=script(tmp_path, text), timeout="1.5s")
@@ -226,6 +230,7 @@ def test_a_before_that_takes_too_long_is_killed_with_its_children(tmp_path: Path
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_a_rate_is_the_throughput(tmp_path: Path, stolen: None) -> None:
     workload = made(
         tmp_path, command=script(tmp_path, "time.sleep(0.1); print('rate: 1,000')"), figure="rate", line="rate: (.*)"
@@ -237,6 +242,7 @@ def test_a_rate_is_the_throughput(tmp_path: Path, stolen: None) -> None:
     assert judge(result, PLAN, Objective.parse("throughput"))[0] is Status.OK
 
 
+@pytest.mark.slow
 def test_a_time_is_the_latency(tmp_path: Path) -> None:
     workload = made(tmp_path, command=script(tmp_path, "print('{\"ms\": 50}')"), figure="time", json="ms", unit="ms")
     result = measure_load(workload, ENDPOINT, PLAN, seed=1)
@@ -245,6 +251,7 @@ def test_a_time_is_the_latency(tmp_path: Path) -> None:
     assert result.measurement.throughput.estimate == pytest.approx(20, rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "more", "message"),
     [
@@ -261,6 +268,7 @@ def test_a_command_that_fails_fails_the_trial(tmp_path: Path, text: str, more: d
     assert message in reason
 
 
+@pytest.mark.slow
 def test_a_command_that_takes_too_long_is_timed_out(tmp_path: Path) -> None:
     workload = made(tmp_path, command=script(tmp_path, "time.sleep(60)"), timeout="300ms")
     result = measure_load(workload, ENDPOINT, PLAN, seed=1)
@@ -274,6 +282,7 @@ def after(folder: Path, n_runs: int, text: str) -> str:
     return script(folder, f"{counted}\nprint('figure: 0.05') if n < {n_runs} else {text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["rate", "time"])
 def test_a_command_that_hangs_does_not_keep_its_earlier_figure(tmp_path: Path, figure: str) -> None:
     """The first run ends in the warm-up; the second does not end within the window, which is shorter than its time-out."""
@@ -286,6 +295,7 @@ def test_a_command_that_hangs_does_not_keep_its_earlier_figure(tmp_path: Path, f
     assert result.measurement.throughput.estimate == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["rate", "time"])
 def test_a_run_that_hangs_at_the_end_counts_as_nothing_and_as_a_long_latency(tmp_path: Path, figure: str) -> None:
     command = after(tmp_path, 5, "time.sleep(60)")
@@ -304,6 +314,7 @@ def test_a_run_that_hangs_at_the_end_counts_as_nothing_and_as_a_long_latency(tmp
     assert shown.latency_mean_ms.estimate > hung_ms / 6
 
 
+@pytest.mark.slow
 def test_the_run_that_the_end_cuts_off_keeps_the_last_figure_while_others_took_as_long(tmp_path: Path) -> None:
     command = script(tmp_path, "time.sleep(0.6); print('rate 100')")
     run = made(tmp_path, command=command, figure="rate", line=r"rate (\d+)").start(ENDPOINT, seed=1, duration_s=60)
@@ -332,6 +343,7 @@ def test_stop_ends_the_command_with_its_children(tmp_path: Path) -> None:
             time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_it_ends_by_itself(tmp_path: Path) -> None:
     run = made(tmp_path, command="true").start(ENDPOINT, seed=1, duration_s=1.0)
     assert len(seconds(run, 1)) == 1

@@ -120,6 +120,7 @@ class Wire:
         self.mine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lives", [True, False])
 def test_who_says_that_it_is_alive_is_waited_for(monkeypatch: pytest.MonkeyPatch, lives: bool) -> None:
     mine, theirs = socket.socketpair()

@@ -99,6 +99,7 @@ def test_which_targets_it_drives() -> None:
     assert refused.value.hint == 'give the address of the site: [workload] url = "http://HOST:PORT"'
 
 
+@pytest.mark.slow
 def test_pages_come_by_their_shares(web: Site) -> None:
     pages = [
         {"path": "/item/{1-3}?a=b", "share": 3, "resources": ["/style.css"]},
@@ -126,6 +127,7 @@ def test_pages_come_by_their_shares(web: Site) -> None:
     assert log.wait_s is None or log.wait_s.shape[1] == log.n_threads
 
 
+@pytest.mark.slow
 def test_an_open_loop_keeps_its_rate(web: Site) -> None:
     workload = made(load={"users": 8}).with_rate(100)
     log = run(workload, at(web), duration_s=2.0)
@@ -134,6 +136,7 @@ def test_an_open_loop_keeps_its_rate(web: Site) -> None:
     assert sum(counts(log).values()) + int(log.shed.sum()) <= int(log.offered.sum())
 
 
+@pytest.mark.slow
 def test_connections_that_end_in_good_order_cost_no_errors(web: Site) -> None:
     log = run(made(pages=["/last"]), at(web))
     assert (log.errors, counts(log)["/last"] > 9) == ((), True)
@@ -145,6 +148,7 @@ def test_connections_that_end_in_good_order_cost_no_errors(web: Site) -> None:
     assert web.n_connections >= web.asked["GET /"] > 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "words", "kind"),
     [
@@ -180,6 +184,7 @@ def test_a_server_that_is_not_there(web: Site) -> None:
         made().prepare(at(web), quiet)
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_asked_again_with_pauses() -> None:
     with site() as web:
         started = made(pages=["/last"]).start(at(web), seed=1, duration_s=3.0)
@@ -192,6 +197,7 @@ def test_a_server_that_goes_away_is_asked_again_with_pauses() -> None:
     assert 0 < log.error_classes["connect"] < 60
 
 
+@pytest.mark.slow
 def test_https_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
     authority = Authority.made(tmp_path / "ca")
     certificate, key = authority.sign("web", "/CN=web", names="IP:127.0.0.1")
@@ -207,6 +213,7 @@ def test_https_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
             made(url=url).start(PROGRAM, seed=1, duration_s=1.0)
 
 
+@pytest.mark.slow
 def test_the_generator_may_be_a_process_of_its_own(web: Site) -> None:
     table = {"headers": {"Accept-Language": "de"}, "load": {"users": 3, "from": ["local", "local"], "think": "10ms"}}
     log = run(made(**table), at(web))

@@ -65,6 +65,7 @@ def ended(run: ObserveRun) -> ObserveRun:
     return run
 
 
+@pytest.mark.slow
 def test_means_give_a_mean_and_no_percentiles() -> None:
     told = Told(Counted(1000, 50.0), Counted(1100, 50.5), Counted(1300, 53.5))
     log = ended(told.run(2.0)).log()
@@ -79,6 +80,7 @@ def test_means_give_a_mean_and_no_percentiles() -> None:
         Objective.parse("latency_p99").value(measured)
 
 
+@pytest.mark.slow
 def test_without_times_only_throughput_is_measured() -> None:
     log = ended(Told(Counted(0), Counted(100), Counted(200)).run(2.0)).log()
     measured = summarise(log, (0.0, 2.0))
@@ -89,6 +91,7 @@ def test_without_times_only_throughput_is_measured() -> None:
     assert math.isnan(measured.by_label["statement"].latency_p50_ms)
 
 
+@pytest.mark.slow
 def test_a_distribution_gives_percentiles() -> None:
     told = Told(Counted(10, 1.0, {100: 10}), Counted(20, 2.0, {100: 19, 900: 1}), Counted(30, 3.0, {100: 28, 900: 2}))
     log = ended(told.run(2.0)).log()
@@ -102,12 +105,14 @@ def test_a_distribution_gives_percentiles() -> None:
     assert measured.latency_ms["p50"].estimate == pytest.approx(0.1, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_reset_of_the_counters_is_no_negative_traffic() -> None:
     log = ended(Told(Counted(1000, 9.0), Counted(5, 0.1), Counted(105, 0.2)).run(2.0)).log()
     assert log.response.total == 100
     assert (log.credited >= 0).all()
 
 
+@pytest.mark.slow
 def test_a_statement_that_the_server_forgets_makes_the_others_no_faster() -> None:
     """It took longer than all since the last look took together: their calls count, and of their times nothing is known."""
     log = ended(Told(Counted(1000, 90.0), Counted(1100, 91.0), Counted(1200, 32.0), Counted(1300, 33.0)).run(3.0)).log()
@@ -117,6 +122,7 @@ def test_a_statement_that_the_server_forgets_makes_the_others_no_faster() -> Non
     assert measured.latency_mean_ms.estimate == pytest.approx(10.0)
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_answer_is_an_error_of_its_second_and_is_asked_again() -> None:
     told = Told(Counted(0, 0.0), LoadError("the server is gone"), Counted(100, 1.0))
     run = ended(told.run(2.0))
@@ -140,6 +146,7 @@ class Slow(Told):
         return Counted((time.monotonic() - self.started) * 100, 0.0)
 
 
+@pytest.mark.slow
 def test_a_slow_look_makes_no_second_look_slow() -> None:
     """The look at the end of each second ends in the middle of the next, of which it has not seen all."""
     run = Slow().run(3.0)

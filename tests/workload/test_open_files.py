@@ -87,6 +87,7 @@ for n_free in range(20):
 """
 
 
+@pytest.mark.slow
 def test_a_thread_without_file_descriptors_is_told() -> None:
     """It needs some of its own, and then one for each connection."""
     ran = subprocess.run([sys.executable, "-c", _ALONE], capture_output=True, text=True, timeout=60, check=False)

@@ -76,6 +76,7 @@ def test_the_sets_have_the_specified_sizes() -> None:
     assert [len(RANGES[query]["date"]) for query in (4, 10, 14, 15)] == [58, 24, 60, 58]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", RANGES)
 def test_draws_cover_exactly_the_range(query: int) -> None:
     rng = np.random.default_rng(1)

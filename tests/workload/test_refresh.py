@@ -34,6 +34,7 @@ def test_pairs_share_no_keys_until_the_gaps_are_used(pair: int, distance: int) -
     assert gap_keys(pair, SCALE) == gap_keys(pair + 3000, SCALE)
 
 
+@pytest.mark.slow
 @given(PAIRS, st.integers(0, 2**32))
 def test_a_pair_depends_on_its_arguments_alone(pair: int, seed: int) -> None:
     assert refresh_pair(pair, scale=SCALE, seed=seed) == refresh_pair(pair, scale=SCALE, seed=seed)

@@ -71,6 +71,7 @@ def started(web: Site, *places: str, duration_s: float = 1.0) -> LoadRun:
     return workload.start(endpoint, seed=1, duration_s=duration_s)
 
 
+@pytest.mark.slow
 def test_a_load_over_tcp(listening: Listening, web: Site) -> None:
     place = f"tcp://127.0.0.1:{listening.port}"
     log = to_the_end(started(web, place, "local"))
@@ -79,6 +80,7 @@ def test_a_load_over_tcp(listening: Listening, web: Site) -> None:
     listening.said("ended with exit status 0")
 
 
+@pytest.mark.slow
 def test_a_generator_over_tcp_that_dies_makes_the_run_invalid(listening: Listening, web: Site) -> None:
     run = started(web, f"tcp://127.0.0.1:{listening.port}", duration_s=60.0)
     assert run.frame(30.0) is not None
@@ -110,6 +112,7 @@ time.sleep(60)
     listening.said("ended with exit status")
 
 
+@pytest.mark.slow
 def test_who_does_not_know_the_token_is_refused(
     listening: Listening, web: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,6 +229,7 @@ def test_the_password_comes_from_the_generators_own_environment(monkeypatch: pyt
     assert _with_password(plan) is plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("argument", "token", "words"),
     [

@@ -183,6 +183,7 @@ def test_browsers_at_full_speed_neither_pause_nor_come_late(tmp_path: Path, tabl
     assert without.at_full_speed() is without
 
 
+@pytest.mark.slow
 def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:
     workload = made(tmp_path)
     assert workload.prepare(at(web), quiet).note == "the pages are the server's own"
@@ -203,6 +204,7 @@ def test_browsers_walk_through_a_site(tmp_path: Path, web: Site) -> None:
     assert all(row.mean_s > 0 for row in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "words", "kind"),
     [
@@ -225,6 +227,7 @@ def test_failures_are_counted_by_kind(
     assert words in str(refused.value)
 
 
+@pytest.mark.slow
 def test_browsers_connect_when_they_come(tmp_path: Path, web: Site) -> None:
     log = run(made(tmp_path, load={"users": 60, "start": "60s"}), web)
     assert log.users == 60
@@ -232,6 +235,7 @@ def test_browsers_connect_when_they_come(tmp_path: Path, web: Site) -> None:
     assert web.n_connections < 30
 
 
+@pytest.mark.slow
 def test_sessions_can_come_by_a_schedule(tmp_path: Path, web: Site) -> None:
     """The schedule brings sessions; what belongs to one comes after its user's thinking and is not shed."""
     load = {"users": 16, "rate": 20}

@@ -27,6 +27,8 @@ MEASURES = ("wall", "user", "system", "output")
 
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_AFTER_COMMA = re.compile(r"\d+(?:[eE].*)?|\d{3}\.\d*")
+"""What may be the rest of a number that a comma divides: "5" of "1,5", "234.5" of "1,234.5"."""
 _KEPT = 1 << 16
 """Bytes of the end of what the program prints that are looked at."""
 
@@ -189,10 +191,16 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _printed(printed: bytes) -> Outcome:
     text = printed.decode(errors="replace").strip()
-    numbers = _NUMBER.findall(text.splitlines()[-1]) if text else []
+    line = text.splitlines()[-1] if text else ""
+    numbers = list(_NUMBER.finditer(line))
     if not numbers:
         return Outcome(None, "the last line that it printed holds no number", "failed_load")
-    value = float(numbers[-1])
+    last = numbers[-1]
+    head = re.search(r"[\d.,]*\d,$", line[: last.start()])
+    if head and _AFTER_COMMA.fullmatch(last[0]):
+        why = f"it printed {head[0] + last[0]!r}: thousands, decimals or two numbers? Let it print the figure alone, with a point"
+        return Outcome(None, why, "failed_load")
+    value = float(last[0])
     if not value > 0 or value == float("inf"):
         return Outcome(None, f"it printed {value:g}, which is not above 0", "failed_load")
     if not LEAST <= value <= MOST:

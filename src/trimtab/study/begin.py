@@ -26,7 +26,7 @@ from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, TrialRoom
 from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
-from trimtab.workload import CountingWorkload, CycledWorkload, Workload
+from trimtab.workload import CountingWorkload, CycledWorkload, Workload, arrivals_s
 
 __all__ = [
     "TuneListener",
@@ -96,7 +96,7 @@ def require_enough_time(file: StudyFile, workload: Workload) -> None:
     By the shortest that runs can be; what a server takes to restart comes on top.
     """
     n_contexts = len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1
-    seconds, plan = file.budget.seconds, plan_of(file, compiles=True)
+    seconds, plan = file.budget.seconds, plan_of(file, compiles=True, arrivals_s=arrivals_s(workload))
     n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
     needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)
     if seconds is not None and seconds < needed_s:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import math
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from trimtab.study.plain_search import require_plain_search
 from trimtab.study.stack_table import StackTable, check_targets, own_table, tiers_of
 from trimtab.study.tables import GuardTable, MeasureTable, ProofTable, SearchTable, StudyTable
 from trimtab.trial import Guarding, MeasurePlan
-from trimtab.units import parse_duration
+from trimtab.units import format_duration, parse_duration
 
 __all__ = ["Budget", "StudyFile", "guarding_of", "load_study_file", "plan_of"]
 
@@ -258,15 +259,21 @@ def guarding_of(file: StudyFile, state_dir: Path) -> Guarding:
     return Guarding(file.guard.limits, state_dir / "stop" if name is None else file.directory / name)
 
 
-def plan_of(file: StudyFile, *, compiles: bool = False) -> MeasurePlan:
-    """The [measure] table as a plan; `compiles`: for a target that compiles what it runs often.
+def plan_of(file: StudyFile, *, compiles: bool = False, arrivals_s: float = 0.0) -> MeasurePlan:
+    """The [measure] table as a plan.
+
+    Args:
+        file: the study file.
+        compiles: for a target that compiles what it runs often.
+        arrivals_s: while the users of the load come; no window begins then, and the default of `warmup_cap` is longer by it.
 
     Raises:
-        UsageError: a duration that cannot be read, or longest below shortest.
+        UsageError: a duration that cannot be read, longest below shortest, or a warm-up that ends before all users are there.
     """
     table = file.measure
     texts = {key: getattr(table, key) for key in ("window", "window_max", "warmup_floor")}
-    texts["warmup_cap"] = table.warmup_cap if table.warmup_cap is not None else "3min" if compiles else "15s"
+    usual_s = parse_duration("3min" if compiles else "15s") + math.ceil(arrivals_s)
+    texts["warmup_cap"] = table.warmup_cap if table.warmup_cap is not None else format_duration(usual_s)
     seconds = {key: parse_duration(text) for key, text in texts.items()}
     for low, high in (("window", "window_max"), ("warmup_floor", "warmup_cap")):
         if seconds[low] > seconds[high]:
@@ -274,13 +281,19 @@ def plan_of(file: StudyFile, *, compiles: bool = False) -> MeasurePlan:
                 f"measure.{low}={texts[low]!r} is above measure.{high}={texts[high]!r}",
                 hint=f"raise {high}",
             )
+    if seconds["warmup_cap"] < arrivals_s:
+        raise UsageError(
+            f"measure.warmup_cap={texts['warmup_cap']!r} is too short:"
+            f" the users of the load come within {format_duration(arrivals_s)}",
+            hint="raise warmup_cap, or let them come sooner ([workload.load] start; a browser's first pauses count as well)",
+        )
     if seconds["window"] < 1:
         raise UsageError(f"measure.window={table.window!r} is below one second", hint='use at least "1s"')
     return MeasurePlan(
         window_s=seconds["window"],
         window_max_s=seconds["window_max"],
         precision=table.precision,
-        warmup_floor_s=seconds["warmup_floor"],
+        warmup_floor_s=max(seconds["warmup_floor"], arrivals_s),
         warmup_cap_s=seconds["warmup_cap"],
         max_error_rate=table.max_error_rate,
     )

@@ -20,7 +20,7 @@ from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
 from trimtab.systems.doctor import knob_line
 from trimtab.trial import MeasurePlan
 from trimtab.units import format_value, parse_value
-from trimtab.workload import CycledWorkload, Workload
+from trimtab.workload import CycledWorkload, Workload, arrivals_s
 from trimtab.workload.server import DATA_PROTOCOLS
 
 __all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage", "require_one_context"]
@@ -229,7 +229,9 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
             baseline=baseline,
             advice=space.repair(space.canonical(baseline.replace(known))),
             machine=stack.machine(),
-            plan=plan_of(file, compiles=any(_compiles(tier.target) for tier in stack.tiers)),
+            plan=plan_of(
+                file, compiles=any(_compiles(tier.target) for tier in stack.tiers), arrivals_s=arrivals_s(workload)
+            ),
             unfelt=unfelt,
         )
     finally:

@@ -59,9 +59,11 @@ class MeasureTable(_Table):
     window: str = Field("10s", description="shortest measuring window")
     window_max: str = Field("20s", description="longest measuring window")
     precision: float = Field(0.03, gt=0, lt=1, description="half width of the 95 % interval, as a share of the value")
-    warmup_floor: str = Field("2s", description="shortest warm-up; a target may need a longer one after its restart")
+    warmup_floor: str = Field("2s", description="shortest warm-up; it lasts until all users of the load are there, and a target "
+                              "may need a longer one after its restart")  # fmt: skip
     warmup_cap: str | None = Field(None, description='longest warm-up, if throughput does not become steady; default: "15s", '
-                                   'and "3min" for a target that compiles what it runs, as Java does')  # fmt: skip
+                                   'and "3min" for a target that compiles what it runs, as Java does; '
+                                   'the time in which users come is added')  # fmt: skip
     max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
 
 

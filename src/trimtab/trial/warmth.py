@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.systems import CompilingTarget, WarmingTarget
 from trimtab.trial.compiling import Compiling
-from trimtab.workload import ArrivingWorkload, ProfiledWorkload
+from trimtab.workload import ProfiledWorkload, arrivals_s
 
 if TYPE_CHECKING:
     from trimtab.systems import Tier
@@ -79,8 +79,8 @@ class Warmth:
 
         The cap of `plan` stands: no tier makes a warm-up longer than that, and none is shorter where the load changes over a run.
         """
-        workload, arrivals_s = load.context.workload, load.arrivals_s if isinstance(load, ArrivingWorkload) else 0.0
-        used, step = (plan.warm(arrivals_s) if self._warm_for == workload else plan), WARMUP
+        workload = load.context.workload
+        used, step = (plan.warm(arrivals_s(load)) if self._warm_for == workload else plan), WARMUP
         for tier in self._cold(workload):
             step = tier.full_step(WARMUP)
         for tier, target in self._slow:

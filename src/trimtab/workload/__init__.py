@@ -19,6 +19,7 @@ from trimtab.workload.base import (
     StartState,
     ThreadedWorkload,
     Workload,
+    arrivals_s,
 )
 from trimtab.workload.cycle import CycledWorkload
 from trimtab.workload.load_model import LoadModel
@@ -44,4 +45,5 @@ __all__ = [
     "StartState",
     "ThreadedWorkload",
     "Workload",
+    "arrivals_s",
 ]

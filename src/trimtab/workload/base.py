@@ -10,6 +10,7 @@ from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 
 __all__ = [
+    "ArrivingWorkload",
     "CopyingWorkload",
     "CountingWorkload",
     "DeployedWorkload",
@@ -27,6 +28,7 @@ __all__ = [
     "StartState",
     "ThreadedWorkload",
     "Workload",
+    "arrivals_s",
 ]
 
 
@@ -231,6 +233,11 @@ class ArrivingWorkload(Workload, Protocol):
     @property
     def arrivals_s(self) -> float:
         """Seconds of each run after which all users are there and do what they do on average; 0: at once."""
+
+
+def arrivals_s(workload: Workload) -> float:
+    """See `ArrivingWorkload`; 0 for one whose users are all there at once."""
+    return workload.arrivals_s if isinstance(workload, ArrivingWorkload) else 0.0
 
 
 @runtime_checkable

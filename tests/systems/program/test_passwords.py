@@ -94,6 +94,7 @@ def require_unseen(folder: Path) -> None:
             assert QUOTED.encode() not in content, path
 
 
+@pytest.mark.slow
 def test_it_is_in_the_environment_of_commands_alone(folder: Path, vault: str) -> None:
     target = guarded(folder, vault)
     target.open()

@@ -38,6 +38,7 @@ def test_a_reload_and_a_restart_are_made_where_they_are_needed(folder: Path, run
     assert (folder / "reloads").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "n_failures", "fault"),
     [(1, 1, None), (1, 2, ""), (126, 2, Fault.ENVIRONMENT), (127, 2, Fault.ENVIRONMENT)],

@@ -66,6 +66,7 @@ def target(place: Path, request: pytest.FixtureRequest) -> Iterator[ProgramTarge
     target.close()
 
 
+@pytest.mark.slow
 def test_the_next_trial_does_not_run_with_what_the_last_one_has_set(place: Path, target: ProgramTarget) -> None:
     found, before = target.snapshot(), used(place)
     assert not target.apply(Config({"level": 9})).restarted
@@ -77,6 +78,7 @@ def test_the_next_trial_does_not_run_with_what_the_last_one_has_set(place: Path,
     target.restore(found)
 
 
+@pytest.mark.slow
 def test_a_restore_takes_it_out_of_the_running_program_too(place: Path, target: ProgramTarget) -> None:
     found, before = target.snapshot(), used(place)
     target.apply(Config({"level": 9, "window": 1024}))
@@ -87,6 +89,7 @@ def test_a_restore_takes_it_out_of_the_running_program_too(place: Path, target: 
     assert used(place) == before
 
 
+@pytest.mark.slow
 def test_so_does_the_one_of_a_tuner_that_finds_its_journal(place: Path, target: ProgramTarget) -> None:
     found, before = target.snapshot(), used(place)
     own = own_to_json(target.apply(Config({"level": 9})).own)
@@ -95,6 +98,7 @@ def test_so_does_the_one_of_a_tuner_that_finds_its_journal(place: Path, target: 
     assert used(place) == before
 
 
+@pytest.mark.slow
 def test_what_somebody_else_has_written_meanwhile_counts(place: Path, target: ProgramTarget) -> None:
     found = target.snapshot()
     target.apply(Config({"level": 9}))
@@ -103,6 +107,7 @@ def test_what_somebody_else_has_written_meanwhile_counts(place: Path, target: Pr
     assert used(place)["level"] == "7"
 
 
+@pytest.mark.slow
 def test_what_somebody_else_has_set_in_the_program_stays(place: Path) -> None:
     target = keeper(place, tells=True)
     try:
@@ -115,6 +120,7 @@ def test_what_somebody_else_has_set_in_the_program_stays(place: Path) -> None:
         target.close()
 
 
+@pytest.mark.slow
 def test_a_value_in_use_that_no_file_has_comes_back(place: Path) -> None:
     """It was set in the program before Trimtab came: the file says 512k, and the program uses 128k."""
     target = keeper(place, tells=True)
@@ -129,6 +135,7 @@ def test_a_value_in_use_that_no_file_has_comes_back(place: Path) -> None:
         target.close()
 
 
+@pytest.mark.slow
 def test_a_number_that_the_program_rounds_to_the_one_found_counts_as_that(place: Path) -> None:
     """Where the program is seen to read the file; before that it may as well not read it."""
     program = place / "keeper.py"

@@ -54,6 +54,7 @@ def begun(target: ProgramTarget, place: Path, config: Config, monkeypatch: pytes
     return entry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reload", [REFUSES, HANGS], ids=["refuses", "hangs"])
 def test_one_that_never_works_is_no_fault_of_the_config_and_leaves_nothing_open(
     place: Path, monkeypatch: pytest.MonkeyPatch, reload: str

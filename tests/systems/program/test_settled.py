@@ -122,6 +122,7 @@ def keeper(folder: Path) -> Iterator[ProgramTarget]:
     target.close()
 
 
+@pytest.mark.slow
 def test_what_was_set_in_the_program_alone_is_there_after_a_restart_of_ours(
     folder: Path, keeper: ProgramTarget
 ) -> None:
@@ -137,6 +138,7 @@ def test_what_was_set_in_the_program_alone_is_there_after_a_restart_of_ours(
     assert conf(folder) == CONF
 
 
+@pytest.mark.slow
 def test_so_is_what_no_file_names_in_a_trial_too(folder: Path, keeper: ProgramTarget) -> None:
     (folder / "used.json").write_text(json.dumps({**used(folder), "level": "9"}))
     found = keeper.snapshot()
@@ -148,6 +150,7 @@ def test_so_is_what_no_file_names_in_a_trial_too(folder: Path, keeper: ProgramTa
     assert (used(folder)["level"], used(folder)["threads"]) == ("9", "1")
 
 
+@pytest.mark.slow
 def test_what_the_program_makes_of_a_config_is_left_to_it(folder: Path, keeper: ProgramTarget) -> None:
     program = folder / "keeper.py"
     program.write_text(program.read_text().replace('"level": "3"', '"level": str(3 * int(named.get("threads", 1)))'))
