@@ -16,7 +16,12 @@ enum { KIND_INT, KIND_REAL, KIND_BOOL, KIND_CHOICE };
 typedef struct {
     char *name;
     int kind;
-    double low, high, step;
+    struct {
+        long low, high, step;
+    } whole; /* of KIND_INT: a double does not hold every long */
+    struct {
+        double low, high, step;
+    } real; /* of KIND_REAL */
     int is_log;
     char *unit;
     const char *const *choices;
@@ -34,8 +39,9 @@ struct tt_session {
     int is_proven;
 };
 
-/* A copy to be freed; NULL when memory is short. */
+/* A copy to be freed; NULL when memory is short. The other one is without the spaces and ends of lines around the text. */
 char *tt_copied(const char *text);
+char *tt_stripped(const char *text);
 
 /* Keeps what tt_error says; TT_ERROR. `what` may lie in the answer, never in the error itself. */
 int tt_failed(tt_session *s, const char *what, const char *hint);
@@ -44,7 +50,7 @@ int tt_short_of_memory(tt_session *s);
 /* request.c: "/sessions/NAME" and what follows it, once the name is known to be a word. */
 int tt_path_of(tt_session *s, tt_buffer *path, const char *rest);
 
-/* One request; tried again for about a minute while the server cannot answer. The answer is in s->answer, its status in s->status. */
+/* One request; tried again while the server cannot answer, for a minute after that was seen first. The answer is in s->answer, its status in s->status. */
 int tt_request(tt_session *s, const char *method, const char *path, const char *body);
 
 /* The same without a second try. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_ANSWER = 4 << 20, MOST_TRIES = 20 };
+enum { MOST_ANSWER = 4 << 20, PATIENCE_S = 60, LONGEST_PAUSE_MS = 5000 };
 
 static size_t take(char *data, size_t size, size_t n, void *into) {
     tt_buffer *answer = into;
@@ -17,6 +17,7 @@ static size_t take(char *data, size_t size, size_t n, void *into) {
 
 /* Sends one request; the answer is in s->answer, its status in s->status (0: there was none). */
 static int send_once(tt_session *s, const char *method, const char *url, const char *body) {
+    const char *authorities = getenv("SSL_CERT_FILE"); /* libcurl has a file of its own and reads no environment */
     struct curl_slist *headers = NULL, *more;
     tt_buffer bearer = {0};
     CURLcode code = CURLE_OUT_OF_MEMORY;
@@ -36,6 +37,7 @@ static int send_once(tt_session *s, const char *method, const char *url, const c
         if (body) curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, body);
         curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, take);
         curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, &s->answer);
+        if (authorities && *authorities) curl_easy_setopt(s->curl, CURLOPT_CAINFO, authorities);
         curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
         curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT, 10L);
         curl_easy_setopt(s->curl, CURLOPT_TIMEOUT, 60L);
@@ -55,6 +57,12 @@ static void pause_ms(long ms) {
     nanosleep(&time, NULL);
 }
 
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 /* What a refused request was told. */
 static int refused(tt_session *s) {
     char *detail = tt_string(tt_member(s->answer.text, "detail")), *hint = tt_string(tt_member(s->answer.text, "hint"));
@@ -68,21 +76,25 @@ static int refused(tt_session *s) {
 
 static int is_passing(long status) { return !status || status == 429 || (status >= 502 && status <= 504) || status == 507; }
 
-static int request(tt_session *s, const char *method, const char *path, const char *body, int most_tries) {
+/* A try may take a minute itself, where the server has taken the connection and does not answer; so it is time that is counted, from
+ * the first failure on: a fetch may have waited for a point before. */
+static int request(tt_session *s, const char *method, const char *path, const char *body, double patience_s) {
     tt_buffer url = {0};
-    int tries, outcome = TT_ERROR;
+    int outcome = TT_ERROR;
+    double until = 0;
     long ms = 100;
     tt_put(&url, s->url);
     tt_put(&url, "/api/v1");
     tt_put(&url, path);
     if (url.failed) return tt_short_of_memory(s);
-    for (tries = 0; tries < most_tries; tries++) {
+    for (;;) {
         outcome = send_once(s, method, url.text, body);
         if (outcome == 0 && s->status >= 200 && s->status < 300) break;
         if (outcome == 0) outcome = refused(s);
-        if (!is_passing(s->status)) break;
-        if (tries + 1 < most_tries) pause_ms(ms);
-        ms = ms < 4000 ? 2 * ms : 4000;
+        if (until <= 0) until = seconds() + patience_s;
+        if (!is_passing(s->status) || seconds() + (double)ms / 1000 > until) break;
+        pause_ms(ms);
+        ms = 2 * ms < LONGEST_PAUSE_MS ? 2 * ms : LONGEST_PAUSE_MS;
     }
     tt_buffer_free(&url);
     if (outcome == 0) s->error.length = 0;
@@ -90,11 +102,11 @@ static int request(tt_session *s, const char *method, const char *path, const ch
 }
 
 int tt_request(tt_session *s, const char *method, const char *path, const char *body) {
-    return request(s, method, path, body, MOST_TRIES);
+    return request(s, method, path, body, PATIENCE_S);
 }
 
 int tt_request_once(tt_session *s, const char *method, const char *path, const char *body) {
-    return request(s, method, path, body, 1);
+    return request(s, method, path, body, 0);
 }
 
 /* The name is a word by the server's rule, and checked here before it goes into a path. */

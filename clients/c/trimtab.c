@@ -15,6 +15,14 @@ char *tt_copied(const char *text) {
     return copy;
 }
 
+char *tt_stripped(const char *text) {
+    static const char blank[] = " \t\r\n";
+    char *copy = tt_copied(text + strspn(text, blank));
+    size_t length = copy ? strlen(copy) : 0;
+    while (length && strchr(blank, copy[length - 1])) copy[--length] = 0;
+    return copy;
+}
+
 int tt_failed(tt_session *s, const char *what, const char *hint) {
     s->error.length = 0;
     tt_put(&s->error, what);
@@ -44,7 +52,7 @@ static char *token_of_file(void) {
     }
     line[strcspn(line, "\r\n")] = 0;
     tt_buffer_free(&path);
-    return tt_copied(line);
+    return tt_stripped(line);
 }
 
 tt_session *tt_session_new(const char *url, const char *token, const char *name) {
@@ -53,8 +61,8 @@ tt_session *tt_session_new(const char *url, const char *token, const char *name)
     if (!url || !*url) url = getenv("TRIMTAB_SERVER");
     if (!url || !*url) url = "http://127.0.0.1:1979";
     if (!token || !*token) token = getenv("TRIMTAB_TOKEN");
-    s->url = tt_copied(url);
-    s->token = token && *token ? tt_copied(token) : token_of_file();
+    s->url = tt_stripped(url);
+    s->token = token && *token ? tt_stripped(token) : token_of_file();
     s->name = tt_copied(name ? name : "");
     s->result = tt_copied("");
     s->wait_s = 20;
@@ -123,18 +131,18 @@ static knob *added(tt_session *s, const char *name, int kind, void *value) {
 int tt_int(tt_session *s, const char *name, long low, long high, long step, long *value) {
     knob *made = added(s, name, KIND_INT, value);
     if (!made) return TT_ERROR;
-    made->low = (double)low;
-    made->high = (double)high;
-    made->step = (double)step;
+    made->whole.low = low;
+    made->whole.high = high;
+    made->whole.step = step;
     return 0;
 }
 
 int tt_real(tt_session *s, const char *name, double low, double high, double step, double *value) {
     knob *made = added(s, name, KIND_REAL, value);
     if (!made) return TT_ERROR;
-    made->low = low;
-    made->high = high;
-    made->step = step;
+    made->real.low = low;
+    made->real.high = high;
+    made->real.step = step;
     return 0;
 }
 

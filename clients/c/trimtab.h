@@ -1,11 +1,15 @@
 /* trimtab.h: tune a C program from within it, by a session of `trimtab serve`.
  *
  *     long block = 64;
+ *     int found;
  *     tt_session *s = tt_session_new(NULL, NULL, "blocks");
  *     tt_int(s, "block", 1, 1024, 1, &block);
  *     tt_text(s, "budget", "40 trials");
  *     if (tt_launch(s) < 0) fail(tt_error(s));
- *     while (tt_fetch(s) == TT_POINT) tt_report(s, seconds_of(block));
+ *     while ((found = tt_fetch(s)) != TT_ENDED) {
+ *         if (found < 0) fail(tt_error(s));
+ *         if (found == TT_POINT) tt_report(s, seconds_of(block)); // TT_WAIT: other clients have the points, or it is paused
+ *     }
  *     tt_best(s);                                   // block has the best value
  *     tt_session_free(s);
  *
@@ -33,10 +37,12 @@ enum {
 };
 
 /* A session of that name at `url` with `token`. NULL: TRIMTAB_SERVER, else http://127.0.0.1:1979; TRIMTAB_TOKEN, else the file
- * serve.token in TRIMTAB_STATE or .trimtab. Nothing is sent yet. NULL when memory is short. */
+ * serve.token in TRIMTAB_STATE or .trimtab. Nothing is sent yet. NULL when memory is short. With an https URL the environment variable
+ * SSL_CERT_FILE names the authorities to trust, in PEM form; default: those of libcurl. */
 tt_session *tt_session_new(const char *url, const char *token, const char *name);
 
-/* Frees everything; does not leave (see tt_leave). NULL is fine. */
+/* Frees everything; does not leave (see tt_leave): a point that was not reported goes to another client, or to this program when it is
+ * started again, after the lease of the session only. NULL is fine. */
 void tt_session_free(tt_session *session);
 
 /* Knobs, before tt_launch or tt_join; fetch writes their values to `value`, which holds the start when tt_launch is called.

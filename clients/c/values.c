@@ -70,13 +70,14 @@ void tt_put_knob(tt_buffer *body, const knob *k) {
         tt_put(body, "]");
     }
     if (k->kind == KIND_INT || k->kind == KIND_REAL) {
+        int is_whole = k->kind == KIND_INT;
         tt_put(body, ",\"low\":");
-        k->kind == KIND_INT ? tt_put_long(body, (long)k->low) : tt_put_number(body, k->low);
+        is_whole ? tt_put_long(body, k->whole.low) : tt_put_number(body, k->real.low);
         tt_put(body, ",\"high\":");
-        k->kind == KIND_INT ? tt_put_long(body, (long)k->high) : tt_put_number(body, k->high);
-        if (k->step > 0) {
+        is_whole ? tt_put_long(body, k->whole.high) : tt_put_number(body, k->real.high);
+        if (is_whole ? k->whole.step > 0 : k->real.step > 0) {
             tt_put(body, ",\"step\":");
-            k->kind == KIND_INT ? tt_put_long(body, (long)k->step) : tt_put_number(body, k->step);
+            is_whole ? tt_put_long(body, k->whole.step) : tt_put_number(body, k->real.step);
         }
         if (k->is_log) tt_put(body, ",\"log\":true");
         tt_put(body, ",\"unit\":");

@@ -152,7 +152,7 @@ class Cql:
 
 @final
 class CqlConsole:
-    """A connection to a Cassandra node for a few questions beside the load; waits for each answer.
+    """A connection to a Cassandra node for a few questions beside the load; waits for each answer, and hears signals meanwhile.
 
     Raises:
         ConnectionError: the node cannot be reached, or the connection is lost.

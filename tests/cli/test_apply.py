@@ -208,6 +208,17 @@ def test_apply_that_nobody_can_answer_is_refused(
     assert dict(tuned.target.values) == found
 
 
+def test_the_proposed_command_is_for_the_server_that_was_asked_about(
+    run: Run, tuned: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the file it would be the one of the study file that `tune` was given."""
+    monkeypatch.setattr("sys.stdin", None)
+    (tuned.path / "the other.toml").write_text(tuned.written)
+    for given in (["fake", "--study", "the other.toml"], ["the other.toml"], ["fake", "--history", "state/history.db"]):
+        (proposed,) = re.findall("hint: to apply without a question: trimtab (.*)\n", run("apply", *given).err)
+        assert shlex.split(proposed) == ["apply", *given, "--yes"]
+
+
 def test_printed_commands_work_where_they_are_printed(
     run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,21 @@ def test_every_file_name_gives_a_legal_study(run: Run, tmp_path: Path, file: str
     assert ran.code == 0, ran.err
     assert load_study_file(tmp_path / file).study.name == name
     assert "next: trimtab doctor 'prod db.toml'" in ran.out or " " not in file
+
+
+def test_a_full_disk_leaves_the_file_that_was_there(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    _finds(monkeypatch)
+    (tmp_path / "mine.toml").write_text("mine")
+    with monkeypatch.context() as disk:
+        disk.setattr("os.fsync", full)
+        for name in ("mine.toml", "new.toml"):
+            ran = run("init", name, "--force")
+            assert (ran.code, ran.out) == (2, "")
+            assert f"error: cannot write file='{name}': No space left on device\n" in ran.err
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.toml*")} == {"mine.toml": "mine"}
+    assert not list(tmp_path.glob(".*.partial"))
+    assert run("init", "mine.toml", "--force").code == 0
+    assert "[study]" in (tmp_path / "mine.toml").read_text()

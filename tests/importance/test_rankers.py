@@ -86,6 +86,16 @@ def test_sard_goes_on_when_runs_fail() -> None:
     assert any(note.startswith("1 of 16 trials failed") for note in ranking.notes)
 
 
+@pytest.mark.parametrize("unknown", [None, math.nan, math.inf])
+def test_sard_ranks_runs_whose_own_error_is_not_known(unknown: float | None) -> None:
+    """As those of an imported study may be."""
+    problem = designed(lambda c: 0.5 * c["a"] - 0.2 * c["b"], noise=0.001)
+    trials = [replace(t, loss_se=unknown) if t.number == 3 else t for t in problem.trials]
+    ranking = SardRanker().rank(replace(problem, trials=trials))
+    assert (ranking.names[:2], ranking.verdict) == (("a", "b"), "")
+    assert ranking.knobs[0].score_low > 0.5
+
+
 def test_sard_takes_the_design_out_of_a_study() -> None:
     """Other trials are left alone, and levels that are not the ends of the ranges are recognised."""
     problem = designed(lambda c: 0.5 * c["a"] - 0.2 * c["b"], noise=0.001)

@@ -11,6 +11,7 @@ from tests.importance.problems import flat_space, sampled
 from trimtab.errors import UsageError
 from trimtab.importance import RankProblem
 from trimtab.importance.samples import samples_of
+from trimtab.importance.surrogate import cross_validate
 from trimtab.records import Status
 from trimtab.space import Config, Space
 
@@ -104,3 +105,14 @@ def test_a_disaster_does_not_outweigh_everything() -> None:
     assert found.y.max() < 5.0
     ordinary = found.losses < 1.5
     assert (found.y[ordinary] == found.losses[ordinary]).all()
+
+
+@pytest.mark.parametrize("seed", [9, 23])
+def test_a_model_that_is_the_mean_predicts_no_better_than_the_mean(seed: int) -> None:
+    """By its small ridge it did: by a five-millionth of the variance, and surely."""
+    fit = cross_validate(samples_of(sampled(lambda c: 0.0, flat_space(2), runs=16, noise=0.05, seed=seed)), 1)
+    assert (abs(fit.r2) < 1e-3, fit.is_better) == (True, False)
+
+
+def test_a_line_is_predicted_better_than_by_the_mean() -> None:
+    assert cross_validate(samples_of(sampled(lambda c: float(c["a"]), flat_space(2), runs=12, noise=0.01)), 1).is_better

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api
+from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api, run
 from trimtab.errors import HistoryError
 from trimtab.history import History, Imported, take_in
 from trimtab.serve.live import LiveView
+from trimtab.session.layers.cache import CacheLayer
 
 
 def seconds(config: Any) -> float:
@@ -348,3 +349,50 @@ def test_the_trouble_of_one_session_is_not_that_of_others(api: Api, monkeypatch:
     found = api.post("/api/v1/sessions/well/fetch", {"client": clients[1]})
     assert (found.status_code, found.json()["state"]) == (200, "ended")
     monkeypatch.undo()
+
+
+def test_a_layer_that_fails_is_named_in_the_servers_log(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer says that the log has more."""
+    api.post("/api/v1/sessions", {**BEGIN, "layers": [{"kind": "cache"}]})
+    client = api.join()
+
+    def broken(*rest: object) -> None:
+        raise ZeroDivisionError("of the layer")
+
+    monkeypatch.setattr(CacheLayer, "outgoing", broken)
+    _problem(api.post("/api/v1/sessions/s/fetch", {"client": client}), 500, "a bug in Trimtab: InternalError")
+    assert "layer 'cache' failed: ZeroDivisionError: of the layer" in caplog.text
+
+
+@pytest.mark.parametrize("damage", ["update trimtab_trial set detail = 'x'", "update trimtab_study set body = '{'"])
+def test_what_cannot_go_on_is_stopped_as_anything_else(served: Callable[..., Api], tmp_path: Path, damage: str) -> None:
+    api = served()
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    api.post("/api/v1/sessions/s/report", {"client": client, "ticket": found["ticket"], "value": 20.0})
+    api.hub.sessions.keeper.wait()
+    with sqlite3.connect(tmp_path / "history.db") as database:
+        database.execute(damage)
+    api = served()
+    answer = api.post("/api/v1/sessions/s/stop")
+    assert answer.status_code == 200, answer.text
+    assert (answer.json()["name"], answer.json()["state"], answer.json()["status"]) == ("s", "ended", "stopped")
+
+
+def test_a_history_that_cannot_be_read_ends_a_stream_and_no_more(
+    api: Api, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def locked(*rest: object) -> None:
+        raise HistoryError("history='h' cannot be used: database is locked")
+
+    async def streamed() -> list[str]:
+        return [part async for part in LiveView(api.hub)._events()]
+
+    monkeypatch.setattr(History, "summaries", locked)
+    assert run(streamed()) == []
+    _problem(api.get("/metrics"), 507, "database is locked")
+    assert api.hub.n_problems == 2
+    assert caplog.text == ""

@@ -145,6 +145,24 @@ def test_strangers_keep_nobody_out(api: Api) -> None:
     assert b"application/problem+json" in full
 
 
+def test_one_too_many_is_closed_and_the_others_go_on(api: Api) -> None:
+    """Clients try again after a 503: over connections that stay open nobody would be answered any more."""
+
+    async def seen() -> tuple[list[bytes], bytes]:
+        async with _listening(api, Connections(most=8)) as opened:
+            streams: list[Stream] = []
+            found = []
+            for _ in range(9):
+                streams.append(await opened())
+                found.append(await _answer(streams[-1], ASK))
+            end = await _end(streams[-1])
+            return [*found, *[await _answer(stream, ASK) for stream in streams[:8]]], end
+
+    found, end = asyncio.run(seen())
+    assert [head.split(b" ")[1] for head in found] == [b"200"] * 8 + [b"503"] + [b"200"] * 8
+    assert end == b""
+
+
 def test_as_many_as_there_are_descriptors_for(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = [(1024, 1400)]
     monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -141,3 +142,24 @@ def test_the_token_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="cannot read the token file="):
         read_token(tmp_path / "state", {})
+
+
+def test_a_token_that_was_not_written_whole_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int, *rest: object, **more: object) -> Any:
+        os.close(handle)
+        return Path("/dev/full").open("w")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fdopen", full)
+        with pytest.raises(OSError, match="No space left"):
+            read_token(tmp_path, {})
+    assert read_token(tmp_path, {})[1]
+    (tmp_path / "serve.token").write_text("")  # the process was killed in between
+    with pytest.raises(UsageError, match="is not a token: 0 characters\nhint: remove it: another one is made"):
+        read_token(tmp_path, {})
+
+
+def test_a_host_of_capital_letters_is_itself(served: Callable[..., Api]) -> None:
+    api = served(host="Tuner.Example", is_forced=True)
+    assert api.get("/health", headers={"Host": "tuner.example:1979"}).status_code == 200
+    assert api.get("/health", headers={"Host": "evil.example"}).status_code == 421

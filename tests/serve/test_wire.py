@@ -11,7 +11,7 @@ import pytest
 
 from trimtab.client import ServerError
 from trimtab.client.synchronous import Session
-from trimtab.client.wire import failure_body, report_body
+from trimtab.client.wire import Place, best_of, failure_body, report_body
 from trimtab.serve.metrics import _metric
 
 
@@ -38,6 +38,34 @@ def test_a_reason_is_text_whatever_the_program_said() -> None:
     assert json.dumps(body, ensure_ascii=False).encode()
     assert body["failed"]["reason"].startswith("cannot open caf?x")
     assert len(body["failed"]["reason"]) == 4000
+
+
+def test_a_place_is_read_without_the_ends_of_its_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a secret of a container has one; the server leaves it out, too."""
+    monkeypatch.setenv("TRIMTAB_SERVER", "http://127.0.0.1:1979/\n")
+    monkeypatch.setenv("TRIMTAB_TOKEN", "a-token-of-the-tests\n")
+    found = Place.of(None, None)
+    assert (found.url, found.headers) == ("http://127.0.0.1:1979", {"Authorization": "Bearer a-token-of-the-tests"})
+
+
+@pytest.mark.parametrize(
+    ("url", "token", "said"),
+    [
+        ("http://127.0.0.1:1979", "caf\u00e9-caf\u00e9-caf\u00e9-1", "the token is none"),
+        ("http://127.0.0.1:1979", "two\nlines-of-a-token", "the token is none"),
+        ("http://127.0.0.1:19\n79", "a-token-of-the-tests", "is not a URL"),
+        ("http://127.0.0.1:1979/a b", "a-token-of-the-tests", "is not a URL"),
+    ],
+)
+def test_a_place_that_no_request_can_name_is_said(url: str, token: str, said: str) -> None:
+    with pytest.raises(ServerError, match=said):
+        Place.of(url, token)
+
+
+@pytest.mark.parametrize("answer", [{}, {"best": "x"}, {"best": {"config": {}, "gain": None, "is_proven": 1}}])
+def test_what_something_else_answers_is_said(answer: Any) -> None:
+    with pytest.raises(ServerError, match="the server's answer is not understood"):
+        best_of(answer)
 
 
 class Point:

@@ -161,7 +161,8 @@ def _node(folder: Path, address: str, seeds: str, tokens: str, ports: Mapping[st
     table = plugins.load("targets", "cassandra").catalogue().embedded[_VERSION]
     account = server_account()
     programs = {name: find_program(name, package) for name, package in table.needs.items()}
-    names = {"folder": str(folder), "root": str(PROGRAMS / f"cassandra-{_VERSION}"), **ports, **programs}
+    root = str(PROGRAMS / f"cassandra-{_VERSION}")
+    names = {"folder": str(folder), "root": root, "compilers": "1", **ports, **programs}
     for inside in ("", *table.folders):
         (folder / inside).mkdir(mode=0o755)
         os.chown(folder / inside, account.uid, account.gid)

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.commands import start_trimtab
+from tests.session.conftest import spec
 from trimtab.cli import main
+from trimtab.cli.exec_command import _name_of
 from trimtab.host.process import is_running
 from trimtab.session.program import Program
 from trimtab.space import Config
@@ -103,6 +105,15 @@ def test_a_name_that_cannot_be_is_told_in_words(tmp_path: Path, capsys: pytest.C
         main(words)
     assert end.value.code == 2
     assert "cannot be begun: name: up to 64 letters, digits and . _ - are allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [("/bin/gzip", "gzip"), ("./größe", "gr--e"), (".hidden", "hidden"), ("x" * 80, "x" * 64), ("ж", "program")],
+)
+def test_any_program_gives_a_session_a_name(program: str, name: str) -> None:
+    """Who has given none is not told that it is wrong."""
+    assert spec(name=_name_of(program)).name == name
 
 
 def test_the_end_of_a_long_output_is_kept_and_nothing_else() -> None:

@@ -208,3 +208,13 @@ def test_an_end_is_kept_with_the_last_trials_or_not_at_all(tmp_path: Path) -> No
         with pytest.raises(HistoryError, match="has no study_id=99"):
             history.add_many([(study_id, trial(1))], [], [(99, "stopped", Verdict())])
         assert len(history.trials(study_id)) == 1
+
+
+def test_who_asks_after_its_end_is_told_at_once() -> None:
+    """As a thread does that still loads a session when the server ends: it would wait for ever, and the process with it."""
+    keeper = Keeper(Disk(), 3600.0)  # type: ignore[arg-type]
+    keeper.close()
+    assert keeper.flush().result(10) == {}
+    keeper.add(1, Event("asked", "1", 0.0))
+    with pytest.raises(HistoryError, match="the server ended before this was kept"):
+        raise keeper.flush().result(10)[1]

@@ -77,6 +77,22 @@ def test_a_point_that_the_journal_has_lost_may_be_reported(opened: Opened) -> No
         again.report(client, f"{again.study_id}.99999.1.0123456789", Report(value=9.0))
 
 
+def test_points_that_the_journal_has_lost_may_be_reported_in_any_order(opened: Opened) -> None:
+    wanted = spec(searcher="pro", clients=2)
+    sessions = opened()
+    session, _ = sessions.begin(wanted)
+    clients = [session.join(name).id for name in "ab"]
+    measured(session, clients[0], 5)
+    sessions.keeper.flush().result()
+    sessions.keeper.linger_s = 3600.0
+    out = [session.fetch(client).ticket for client in clients]
+    assert all(out)
+    sessions.keeper._rows.clear()  # what a crash does
+    again, _ = opened().begin(wanted)
+    client = again.join("c").id
+    assert [again.report(client, ticket, Report(value=9.0)) for ticket in reversed(out)] == ["told", "told"]
+
+
 def test_runs_of_a_repeated_point_survive_a_restart(opened: Opened) -> None:
     wanted = spec(layers=[{"kind": "repeat", "options": {"times": 3}}])
     session, _ = opened().begin(wanted)

@@ -133,3 +133,21 @@ def test_reports_are_remembered_by_a_digest(opened: Opened) -> None:
     assert session.report(client, found.ticket, report) == "known"
     ((_, digest),) = session._accepted._by_ticket.values()
     assert len(digest) == 32
+
+
+def test_a_client_that_asks_while_the_session_is_restarted_is_known(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would join again, be forgotten, and fail at its second try."""
+    sessions = opened()
+    client = sessions.begin(spec())[0].join("a").id
+    let_go, states = sessions.history.let_go, []
+
+    def asked(study_id: int) -> None:
+        states.append(sessions.call_now("s", lambda session: session.fetch(client).state))
+        let_go(study_id)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions.history, "let_go", asked)
+        sessions.restart("s")
+    assert states == ["point"]

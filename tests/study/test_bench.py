@@ -49,6 +49,13 @@ def test_every_run_is_in_the_history(fake: FakeStudy) -> None:
     assert (kept.value.estimate, kept.value.low) == (result.value.estimate, result.value.low)
 
 
+def test_a_value_of_the_users_own_need_not_be_a_round_one(fake: FakeStudy) -> None:
+    """A search would try 256MB and 320MB."""
+    result = benched(fake, n_runs=2, cache="300MB")
+    assert result.config == Config({"cache": 300})
+    assert {trial.config["cache"] for trial in result.trials} == {300}
+
+
 def test_it_shows_as_what_it_is(fake: FakeStudy) -> None:
     benched(fake, n_runs=2)
     with history_of(fake) as history:

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from trimtab.errors import UsageError
-from trimtab.study import Budget, load_study_file
-from trimtab.study.file import plan_of
+from trimtab.study import Budget, build_workload, load_study_file
+from trimtab.study.begin import require_enough_time
+from trimtab.study.file import guarding_of, plan_of
+from trimtab.study.stage import longest_arrivals_s
 
 GOOD = """
 [study]
@@ -66,6 +68,45 @@ def test_a_warm_up_that_ends_before_all_users_are_there_is_refused(tmp_path: Pat
     assert (told.value.hint or "").startswith("raise warmup_cap, or let them come sooner")
 
 
+def test_of_a_cycle_the_users_who_take_longest_to_come_count(tmp_path: Path) -> None:
+    cycle = """kind = "ycsb"
+workload = "C"
+[workload.cycle]
+contexts = [{ name = "night", users = 2 }, { name = "day", load = { users = 9, start = "40s" } }]
+"""
+    text = GOOD.partition('kind = "tpch"')[0] + cycle
+    workload = build_workload(file := load_study_file(_write(tmp_path, text.replace('"5m"', '"1h"'))))
+    assert longest_arrivals_s(workload) == 40.0
+    require_enough_time(file, workload)
+    short = load_study_file(_write(tmp_path, f"{text}[measure]\nwarmup_cap = '30s'\n"))
+    with pytest.raises(UsageError, match=r"warmup_cap='30s' is too short: the users of the load come within 40s"):
+        require_enough_time(short, workload)
+
+
+@pytest.mark.parametrize(("budget", "is_enough"), [("168s", False), ("169s", True)])
+def test_a_long_warm_up_counts_once_where_the_server_stays_warm(tmp_path: Path, budget: str, is_enough: bool) -> None:
+    """60 s and ten windows of 10 s, but a second before each of the nine that follow."""
+    text = GOOD.replace('"5m"', f'"{budget}"') + "[measure]\nwarmup_floor = '60s'\n"
+    workload = build_workload(file := load_study_file(_write(tmp_path, text)))
+    if is_enough:
+        require_enough_time(file, workload)
+        return
+    with pytest.raises(UsageError, match=r"budget=2min48s is too short: .* take at least 2min49s"):
+        require_enough_time(file, workload)
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [("stop", "{folder}/stop"), ("~/stop", "/home/me/stop"), ("/run/stop", "/run/stop"), (None, "{folder}/state/stop")],
+)
+def test_the_stop_file_is_where_the_study_file_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str | None, place: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    file = load_study_file(_write(tmp_path, GOOD + (f"[guard]\nstop_file = '{written}'\n" if written else "")))
+    assert str(guarding_of(file, tmp_path / "state").switch.path) == place.format(folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("tables", "options"),
     [
@@ -108,6 +149,12 @@ def test_a_server_with_users_is_searched_prudently(tmp_path: Path, tables: str, 
          "search.advice: settings to measure"),
         (("[workload]", "[search]\nconstraints = ['a < b', 1]\n[workload]"), "search.constraints.1=1 in study.toml: Input",
          "search.constraints: further constraints"),
+        (("[workload]", "[guard]\nlatency_factor = true\n[workload]"), "guard.latency_factor=True in study.toml: must be a",
+         "guard.latency_factor: stop a trial"),
+        (("[workload]", "[search]\npatience = true\n[workload]"), "search.patience=True in study.toml: must be a number", ""),
+        (("[workload]", "[guard]\nstop_file = ''\n[workload]"), "guard.stop_file='' in study.toml: String should have at least 1",
+         "guard.stop_file: stop file"),
+        (('name = "tpch"', 'name = "tpch\\n"'), "study.name='tpch\\n' in study.toml: must be 1 to 64 letters", ""),
         (("[workload]", "[search]\nranges = { int = 5 }\n[workload]"), "search.ranges.int=5 in study.toml: Input should be", ""),
         (("[workload]", "[search]\nranges = { jit = [1] }\n[workload]"), "search.ranges.jit", "search.ranges: your own ranges"),
     ],

@@ -77,8 +77,9 @@ def test_the_history_beside_a_study_file_stays_the_same(tmp_path: Path) -> None:
     assert f'history = "{tmp_path}/kept.db"' in moved_text(load_study_file(tmp_path / "study.toml"), text)
 
 
-def test_a_file_without_relative_paths_stays_as_it_is(tmp_path: Path) -> None:
-    text = f'[study]\nname = "s"\n[target.db]\nkind = "postgresql"\nembedded = "18"\n{WORKLOAD}'
+@pytest.mark.parametrize("guard", ["", '[guard]\nstop_file = "~/stop"\n'])
+def test_a_file_without_relative_paths_stays_as_it_is(tmp_path: Path, guard: str) -> None:
+    text = f'[study]\nname = "s"\n[target.db]\nkind = "postgresql"\nembedded = "18"\n{guard}{WORKLOAD}'
     (tmp_path / "study.toml").write_text(text)
     assert moved_text(load_study_file(tmp_path / "study.toml"), text) == text
 

@@ -7,23 +7,27 @@ import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from tests.fakes import FakeStudy
+from tests.history.samples import study_values
 from tests.search.registered import runnable
 from trimtab.errors import UsageError
 from trimtab.flow.prune import PruningSearcher
 from trimtab.history import StudyRecord, open_history_at
 from trimtab.importance import Consensus, KnobRank, RankProblem
-from trimtab.records import PrunePlan, Role, Status, Trial
+from trimtab.records import PrunePlan, Role, Status, Trial, WarmStudy
 from trimtab.report import render_html, report_text
 from trimtab.search import Searcher, SearchProblem, create
 from trimtab.search.random import RandomSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
 from trimtab.study import load_study_file, run_design
+from trimtab.study.prune_plan import _offered
 from trimtab.testing.searcher_suite import CONTEXT, SearcherSuite, measured
 
 pytestmark = pytest.mark.slow
@@ -295,6 +299,20 @@ def test_ranks_are_carried_from_another_study_and_checked(fake: FakeStudy) -> No
     assert plan.source.startswith("study='fake.rank-lhs' (")
     assert any(line.startswith("the ranks of study='fake.rank-lhs'") for line in fake.listener.phases)
     assert sum(trial.role is Role.DESIGN for trial in trials) <= 15
+
+
+def test_an_earlier_study_of_the_same_name_offers_its_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--again` begins a study whose nearest past one has its own name, of which it is the newest itself."""
+    monkeypatch.setattr(
+        "trimtab.study.prune_plan._carried", lambda history, other, ranks: {"carried": (str(other.id),)}
+    )
+    with open_history_at(None, tmp_path) as history:
+        earlier, now = (history.create_study(**study_values()) for _ in range(2))
+        near = WarmStudy(id=earlier.id, study=earlier.name, name=earlier.name, n_trials=40, nearness=1.0)
+        gone = replace(near, id=99)
+        stage: Any = SimpleNamespace(space=SimpleNamespace(knobs={}))
+        assert history.find_study(near.study) == now
+        assert _offered(stage, history, [gone, near]) == {"carried": (str(earlier.id),)}
 
 
 def _of_another_space(fake: FakeStudy) -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.fakes import FakeStudy
+from tests.study.test_batches import SPACE
 from trimtab.errors import HistoryError, UsageError
-from trimtab.history import StudyRecord, open_history_at
-from trimtab.records import Role, Status, Trial
+from trimtab.history import StudyRecord, open_history_at, space_to_json
+from trimtab.records import Context, Role, Status, Trial
 from trimtab.study import load_study_file, rank_study, run_design
-from trimtab.study.rank import Ranked
+from trimtab.study.rank import Ranked, _require_same_task
 from trimtab.trial import Journal
 
 pytestmark = pytest.mark.slow
@@ -214,6 +216,18 @@ def test_studies_of_another_space_are_not_mixed(fake: FakeStudy) -> None:
     ) as caught:
         _rank(fake, "fake.rank-lhs", beside=["fake.rank-sobol"])
     assert "[search] ranks" in str(caught.value.hint)
+
+
+def test_studies_of_more_clients_are_not_mixed() -> None:
+    def study(name: str, clients: int) -> Any:
+        return SimpleNamespace(
+            name=name, space=space_to_json(SPACE), baseline=SPACE.default(), objective="throughput",
+            context=Context("ycsb A", clients, 0.5),
+        )  # fmt: skip
+
+    _require_same_task(study("one", 4), study("two", 4), SPACE)
+    with pytest.raises(UsageError, match="study='two' has clients=64, study='one' has clients=4"):
+        _require_same_task(study("one", 4), study("two", 64), SPACE)
 
 
 def test_studies_of_another_baseline_are_not_mixed(fake: FakeStudy) -> None:

@@ -99,3 +99,15 @@ def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkey
     assert (folder / "dead-tune-db" / "1-fake.conf").read_bytes() == written[0].read_bytes()
     assert fake.target.values["cache"] == 999
     assert recover(state) == ([], [])
+
+
+def test_two_servers_that_one_study_called_the_same_are_written_out_both(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = fake.path / "state"
+    dead_entry(fake, monkeypatch)
+    Journal(state).begin(FakeTarget("db").snapshot(), study="dead", purpose="tune")
+    assert len(extract(state, fake.path / "out")) == 4
+    folder = leave(state, "dead")
+    assert sorted(path.name for path in folder.iterdir()) == ["dead-tune-db", "dead-tune-db-2"]
+    assert recover(state) == ([], [])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import ApplyError, HistoryError, UsageError
+from trimtab.errors import ApplyError, HistoryError, LoadError, UsageError
+from trimtab.records import Endpoint
 from trimtab.space import Config
-from trimtab.study import load_study_file
+from trimtab.study import checks_of, load_study_file
 from trimtab.study.begin import require_same_baseline
 from trimtab.study.benching import parse_settings
 from trimtab.study.change import _require_fit
 from trimtab.study.stage import open_stage
+from trimtab.study.task import task_of
+from trimtab.study.tuning import require_search
 from trimtab.systems import KnobState
 from trimtab.testing.fake_target import FakeTarget
+from trimtab.testing.fake_workload import FakeWorkload
 
 
 def _conditioned(monkeypatch: pytest.MonkeyPatch, **conditions: str) -> None:
@@ -76,11 +80,104 @@ def test_what_a_study_file_says_of_a_knob_that_is_left_out_does_not_stop_it(
             _require_fit(stage, Config({"workers": 4}))
 
 
+@pytest.mark.parametrize(("low", "step"), [("32MB", 16), ("40MB", None)])
+def test_a_range_of_the_users_own_keeps_the_steps_of_the_target(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, low: str, step: int | None
+) -> None:
+    """Between them the server would round; from a low end that is on none all would be off."""
+    plain = FakeTarget._states
+
+    def states(target: FakeTarget) -> Mapping[str, KnobState]:
+        found = dict(plain(target))
+        return {**found, "cache": replace(found["cache"], knob=replace(found["cache"].knob, step=16))}
+
+    monkeypatch.setattr(FakeTarget, "_states", states)
+    fake.text += f'\n[search]\nround_values = false\nranges = {{ cache = ["{low}", "200MB"] }}\n'
+    with open_stage(load_study_file(_named(fake, "cache")), fake.path / "state") as stage:
+        assert stage.space.knobs["cache"].step == step
+        assert stage.space.is_feasible(Config({"cache": 200})), "as the study file has it"
+
+
+def test_advice_beyond_the_useful_range_is_the_users_own_affair(fake: FakeStudy) -> None:
+    fake.text += "\n[search]\nadvice = { workers = 99, cache = 150 }\n"
+    with open_stage(load_study_file(_named(fake, "workers", "cache")), fake.path / "state") as stage:
+        assert dict(stage.advice) == {"workers": 99, "cache": 150}
+
+
+def test_levels_that_the_study_file_names_are_legal_though_they_are_not_round(fake: FakeStudy) -> None:
+    fake.text += '\n[search]\nsearcher = "grid"\nlevels_of = { cache = ["100MB", 333], workers = 3 }\n'
+    with open_stage(load_study_file(_named(fake, "cache", "workers")), fake.path / "state") as stage:
+        require_search(stage, task_of(stage))
+        assert all(stage.space.is_feasible(stage.baseline.replace({"cache": value})) for value in (100, 333))
+
+
+@pytest.mark.parametrize("advice", ["cache = '2TB'", "page_cost = -2.5"])
+def test_advice_that_the_target_does_not_accept_is_refused(fake: FakeStudy, advice: str) -> None:
+    fake.text += f"\n[search]\nadvice = {{ {advice} }}\n"
+    path = _named(fake, "workers", "cache", "page_cost")
+    with (
+        pytest.raises(UsageError, match=r"search.advice \w+=\S+ is not accepted by the target") as told,
+        open_stage(load_study_file(path), fake.path / "state"),
+    ):
+        pass
+    assert (told.value.hint or "").startswith("it accepts 0 to 1000000")
+
+
+@dataclass
+class _Counts(FakeWorkload):
+    """A load that is seen by the server's counters alone."""
+
+    counted: Callable[[Endpoint], tuple[str, ...]] = lambda endpoint: ()
+
+    def metrics(self, endpoint: Endpoint) -> tuple[str, ...]:
+        return self.counted(endpoint)
+
+
+def _cannot_answer(endpoint: Endpoint) -> tuple[str, ...]:
+    raise LoadError("the server counts no statements", hint="load its module")
+
+
+@pytest.mark.parametrize(
+    ("metrics", "verdict", "text"),
+    [
+        (lambda endpoint: ("throughput", "latency_p99"), "ok", "latency_p99 can be measured here"),
+        (
+            lambda endpoint: ("throughput",),
+            "fail",
+            "objective='latency_p99': this workload cannot measure latency_p99 on this",
+        ),
+        (_cannot_answer, "fail", "the server counts no statements; load its module"),
+    ],
+)
+def test_doctor_says_whether_the_load_can_measure_the_objective(
+    fake: FakeStudy, metrics: Callable[[Endpoint], tuple[str, ...]], verdict: str, text: str
+) -> None:
+    fake.workload = _Counts(fake.target.speed, counted=metrics)
+    fake.text = fake.text.replace("budget =", 'objective = "latency_p99"\nbudget =')
+    with open_stage(load_study_file(_named(fake, "workers")), fake.path / "state", changes=False) as stage:
+        (found,) = (each for each in checks_of(stage) if each.check == "objective")
+    assert found.verdict == verdict
+    assert found.text.startswith(text)
+
+
 def test_a_study_goes_on_only_with_the_knobs_that_it_began_with() -> None:
     record: Any = SimpleNamespace(name="tpch", baseline=Config({"jit": False, "jit_above_cost": 100000.0}))
     stage: Any = SimpleNamespace(baseline=Config({"jit": False}))
     with pytest.raises(HistoryError, match="study='tpch' tunes jit_above_cost, which the study file or the server"):
         require_same_baseline(record, stage)
+
+
+def test_a_setting_to_measure_that_has_no_effect_with_the_others_is_told(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _conditioned(monkeypatch, workers="compile")
+    said: list[str] = []
+    with open_stage(load_study_file(_named(fake, "workers", "compile")), fake.path / "state") as stage:
+        config = parse_settings(stage, {"workers": "8", "compile": "off"}, said.append)
+        assert dict(config) == {**stage.baseline, "compile": False}
+        assert said == ["workers=8 is left out, without effect here: it is felt only where compile"]
+        assert parse_settings(stage, {"workers": "8", "compile": "on"}, said.append)["workers"] == 8
+    assert len(said) == 1
 
 
 def test_a_study_of_such_knobs_only_is_refused(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:

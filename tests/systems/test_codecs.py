@@ -323,6 +323,16 @@ def test_an_address_that_is_more_than_a_name(name: str, text: str, changes: dict
     )
 
 
+def test_a_block_with_a_bracket_among_its_words_ends_where_it_ends() -> None:
+    """httpd reads the words of a block up to the last bracket of the line, and passes over what follows."""
+    codec = codec_of("directives")
+    text = '<IfModule event>\n<IfVersion >= 2.4>\nA 1\n</IfVersion>\nB 2\n</IfModule> # end\n<If "5 > 3"> #\nC 3\n</If>\nD 4\n'
+    addresses = ["IfModule event.IfVersion >= 2.4.A", "IfModule event.B", 'If "5 > 3".C', "D"]
+    assert [(entry.address, entry.value) for entry in codec.entries(text)] == [*zip(addresses, "1234", strict=True)]
+    assert codec.find(text, "B") is None
+    assert codec.write(text, {"IfModule event.B": "9"}) == text.replace("B 2", "B 9")
+
+
 def test_two_collectors_at_once_are_refused() -> None:
     with pytest.raises(CodecError, match="comes 2 times"):
         codec_of("jvm").find("-XX:+UseG1GC -XX:+UseZGC\n", "-XX:Use*GC")

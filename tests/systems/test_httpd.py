@@ -203,6 +203,20 @@ def test_what_httpd_would_silently_lower_is_refused(web: Any, config: dict[str, 
         web.preflight(Config(config))
 
 
+def test_what_files_give_under_names_of_before_and_in_other_units_is_read(state_dir: Path) -> None:
+    lines = "MaxClients 150\nMaxRequestsPerChild 5000\n<IfVersion >= 2.2>\nKeepAliveTimeout 1mi\n</IfVersion>"
+    target = httpd(state_dir, "older", names={"directives": lines})
+    target.open()
+    try:
+        states = target.states()
+        found = [states[name].running for name in ("MaxRequestWorkers", "MaxConnectionsPerChild", "KeepAliveTimeout")]
+        assert found == [150, 5000, 60]
+        target.snapshot()
+        assert target.apply(Config({"MaxRequestWorkers": 200})).effective["MaxRequestWorkers"] == 200
+    finally:
+        target.close()
+
+
 def test_a_config_that_does_not_parse_is_told_with_httpds_words(state_dir: Path) -> None:
     target = httpd(state_dir, "broken", names={"directives": "KeepAlive Perhaps"})
     with pytest.raises(TargetError, match=r"(?s)the program (is down|does not answer).*KeepAlive must be On or Off"):

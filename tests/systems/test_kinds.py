@@ -113,6 +113,7 @@ def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets
         ("linux", "lazy_times", "durability"),  # a crash loses times by which backups find changed files
         ("httpd", "CacheQuickHandler", "security"),  # answers before it is known who may have the page
         ("httpd", "BufferedLogs", "durability"),
+        ("tomcat", "enableLookups", "security"),  # filters of hosts by name let everyone in without it
         ("tomcat", "cacheState", "semantics"),  # wrong for a program that changes a connection behind the pool
         ("cassandra", "hints_flush_period", "replication"),  # a crash loses what a node that is down has to get
         ("mongodb", "ttl_sleep", "semantics"),  # clients find documents that have expired
@@ -154,6 +155,42 @@ def test_the_workers_that_httpd_is_advised_fill_a_process(clients: float, tmp_pa
 
 def test_redis_is_shipped() -> None:
     assert "redis" in SHIPPED
+
+
+@pytest.mark.parametrize(
+    ("name", "knob", "text", "value"),
+    [
+        ("redis", "maxmemory", "1g", 1_000_000_000),
+        ("redis", "maxmemory", "100M", 100_000_000),
+        ("redis", "maxmemory", "1gb", 1 << 30),
+        ("httpd", "KeepAliveTimeout", "1mi", 60),
+        ("httpd", "KeepAliveTimeout", "5S", 5),
+    ],
+)
+def test_units_of_a_shipped_catalogue_are_those_of_the_program(
+    name: str, knob: str, text: str, value: int, tmp_path: Path
+) -> None:
+    """As redis.conf itself says of its units, and as httpd's ap_timeout_parameter_parse reads them."""
+    target = plugins.load("targets", name).from_settings("x", {}, state_dir=tmp_path)
+    assert target._parsed(target._example_knob(knob), text) == value
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"names": "secret"}, "[target.web] names is not a table"),
+        ({"names": ["secret"], "embedded": "2.4"}, "[target.web] names is not a table"),
+        ({"passwords": "secret"}, "[target.web] passwords is not a table"),
+        ({"embedded": 2.4}, "[target.web] embedded=2.4 is not a text"),
+        ({"embedded": ["2.4"]}, "[target.web] embedded=['2.4'] is not a text"),
+    ],
+)
+def test_a_key_of_another_shape_is_told(table: dict[str, Any], message: str, tmp_path: Path) -> None:
+    """Before the table is joined with what the catalogue says."""
+    with pytest.raises(UsageError) as caught:
+        plugins.load("targets", "httpd").from_settings("web", table, state_dir=tmp_path)
+    assert caught.value.message == message
+    assert (caught.value.hint or "").startswith("write ")
 
 
 def test_what_is_not_shipped_is_no_kind() -> None:

@@ -107,6 +107,13 @@ def test_a_server_that_a_killed_study_left_is_taken_over_as_it_is(make: Make) ->
     assert second._reach.pid is None
 
 
+def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path / "file"))
+    with pytest.raises(TargetError, match="for files of a private server: Not a directory"):
+        keep_file("pages", b"password", ".txt")
+
+
 def test_files_of_a_private_server_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIMTAB_CACHE", str(tmp_path))
     now, before, other = (keep_file(name, text, ".txt") for name, text in (("a", b"1"), ("a", b"2"), ("b", b"1")))

@@ -10,7 +10,7 @@ import pytest
 from tests.trial.test_stack_follow import Following
 from trimtab.errors import TargetError
 from trimtab.study import rollback
-from trimtab.study.rollback_point import point_of
+from trimtab.study.rollback_point import file_of, point_of
 from trimtab.trial import Entry, Journal, own_to_json
 from trimtab.trial.entry import APPLIED
 
@@ -30,6 +30,18 @@ def test_a_line_that_the_audit_log_does_not_take_makes_no_failure_of_what_was_ap
     assert point_of(bench.path, "s") is not None
     assert Journal(bench.path).open_entries() == []
     (bench.path / "journal" / "audit.jsonl").rmdir()
+    rollback("s", bench.path)
+    assert bench.values() == bench.found
+
+
+def test_what_another_process_has_just_applied_is_not_applied_over(bench: Following) -> None:
+    """The file for the rollback holds what was found before that: there is nothing else that does."""
+    bench.commit(db__method="ring")
+    kept = file_of(bench.path, "s").read_bytes()
+    with pytest.raises(TargetError, match="another process has just applied study='s'"):
+        bench.commit(db__method="sync")
+    assert file_of(bench.path, "s").read_bytes() == kept
+    assert Journal(bench.path).open_entries() == []
     rollback("s", bench.path)
     assert bench.values() == bench.found
 

@@ -11,10 +11,11 @@ import pytest
 from tests.trial.test_room import PLAN, Bench
 from trimtab.errors import LoadError
 from trimtab.records import Role
+from trimtab.systems import Stack
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload
-from trimtab.trial import Journal, undo
-from trimtab.trial.copies import copies_of, note_copies, note_dropped
+from trimtab.trial import Journal, take_news, undo
+from trimtab.trial.copies import copies_of, copies_while_preparing, note_copies, note_dropped
 from trimtab.workload import CopyingWorkload
 
 
@@ -67,6 +68,23 @@ def test_a_room_that_is_left_before_its_first_run_drops_what_the_preparation_has
     with bench.room():
         pass
     assert bench.workload.resets == ["clean"]
+
+
+def test_a_copy_that_a_failed_preparation_cannot_drop_is_named(tmp_path: Path, dropped: list[str]) -> None:
+    """No entry keeps it, and the study may never be begun again."""
+
+    def prepare() -> None:
+        with copies_while_preparing(Stack.of(FakeTarget()), ["shop_run", "stuck"], tmp_path, "s"):
+            raise LoadError("the server went away")
+
+    with pytest.raises(LoadError, match="the server went away"):
+        prepare()
+    assert dropped == ["shop_run"]
+    assert Journal(tmp_path).open_entries() == []
+    (news,) = take_news(tmp_path)
+    assert news.startswith(
+        "study s: dropped database=shop_run, a copy that runs used; database=stuck, a copy that runs used, is"
+    )
 
 
 def test_whoever_undoes_a_dead_tuners_entry_drops_its_copies(

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import RestoreError, TargetError
+from trimtab.host import read_state_file
 from trimtab.systems import Snapshot
 from trimtab.trial import DeadMan, Journal, deadman_process, signals_wait, take_news
 from trimtab.trial.deadman import relieved, silence_s
@@ -249,6 +251,31 @@ def test_a_change_that_it_undid_is_made_again(entry: Entry, monkeypatch: pytest.
     deadman.stop()
 
 
+def test_a_restore_makes_up_for_one_that_it_could_not_make(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fires in the middle of the tuner's own restore, and fails; then that is made again, and is all that counts."""
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    fake_words(deadman, monkeypatch, [b"", b"R", b"F"])
+    n_made: list[int] = []
+    deadman.guard(lambda: n_made.append(1), even_alone=True)
+    assert len(n_made) == 2
+    deadman.stop()
+
+
+def test_its_death_is_no_pause_of_the_tuner(entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trials would be repeated for a suspended machine, and the study ended for that."""
+    monkeypatch.setenv("TRIMTAB_DEADMAN", "1")
+    monkeypatch.setattr("trimtab.trial.deadman._PAUSE_S", 1.0)
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    os.kill(deadman.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, deadman.pid, os.WEXITED | os.WNOWAIT)
+    deadman.paused_s()
+    time.sleep(1.6)
+    assert deadman.paused_s() == 0.0
+    deadman.stop()
+
+
 @pytest.mark.parametrize("text", ["soon", "0.5", "1e9", "nan", ""])
 def test_its_time_must_be_a_number_of_seconds(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRIMTAB_DEADMAN", text)
@@ -260,6 +287,20 @@ def test_its_time_must_be_a_number_of_seconds(text: str, monkeypatch: pytest.Mon
 def test_news_are_told_once(tmp_path: Path, entry: Entry) -> None:
     tell_later(tmp_path, "study s: put back")
     assert take_news(tmp_path) == ("study s: put back",)
+    assert take_news(tmp_path) == ()
+
+
+def test_news_that_another_command_has_just_taken_are_none(
+    tmp_path: Path, entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_later(tmp_path, "study s: put back")
+    read = read_state_file
+
+    def taken_first(path: Path) -> bytes:
+        path.unlink()
+        return read(path)
+
+    monkeypatch.setattr(import_module("trimtab.trial.undo"), "read_state_file", taken_first)
     assert take_news(tmp_path) == ()
 
 

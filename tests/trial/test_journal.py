@@ -234,6 +234,21 @@ def test_unwritable_journal_stops_before_anything_changes(tmp_path: Path) -> Non
     assert caught.value.hint.startswith("nothing was changed")
 
 
+def test_a_file_system_without_locks_stops_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Lustre's without the option for them: nobody could claim the entry to take the change back."""
+
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("trimtab.trial.entry.fcntl.flock", refuse)
+    with pytest.raises(TargetError, match="files there cannot be locked .Function not implemented.") as caught:
+        Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    assert str(caught.value.hint).startswith("nothing was changed; give a writable state directory")
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
 def test_unreadable_snapshot_says_what_to_do() -> None:
     with pytest.raises(TargetError, match="the journal holds no readable snapshot") as caught:
         snapshot_from_json('{"target": "db"}')

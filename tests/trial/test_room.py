@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.errors import LoadError, RestoreError
+from trimtab.errors import ForeignChangeError, LoadError, RestoreError
 from trimtab.records import Endpoint, Objective, Role, Status, Trial
 from trimtab.space import Config, Space
 from trimtab.systems import Stack
@@ -361,6 +361,20 @@ def test_failed_restore_leaves_the_journal_open_for_recover(tmp_path: Path) -> N
         bench.run(cache=256)
     (entry,) = Journal(tmp_path).open_entries()
     assert entry.snapshot.values == bench.found
+
+
+def test_what_somebody_else_has_set_by_the_end_is_told_and_leaves_nothing_open(bench: Bench) -> None:
+    """What the next command finds open, it takes for that of a killed study."""
+
+    def run() -> None:
+        with bench.room() as room:
+            _run(room, bench.baseline.replace({"cache": 256, "sort_memory": 8}), hand_over=True)
+            bench.target.disk.running["sort_memory"] = 99
+
+    with pytest.raises(ForeignChangeError, match="sort_memory=99: somebody else has set it"):
+        run()
+    assert dict(bench.target.values) == {**bench.found, "sort_memory": 99}
+    assert Journal(bench.path).open_entries() == []
 
 
 def test_baseline_is_run_as_found_without_setting_anything(tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.trial.test_stack_room import Bench
-from trimtab.records import Context, Trial, seconds_of
-from trimtab.systems import Stack, Tier
+from trimtab.records import Context, Fault, Status, Trial, seconds_of
+from trimtab.systems import Disturbance, Stack, Tier
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
 from trimtab.trial import MeasurePlan
@@ -161,6 +163,33 @@ def test_a_tier_that_follows_a_restart_is_cold_too(tmp_path: Path, plans: list[M
         for change in ({}, {"web__cache": 256}, {"db__cache": 64}):
             site.run(trials, hand_over=True, **change)
     assert floors(plans) == [10, 2, 10]
+
+
+def test_what_somebody_restarts_between_two_trials_is_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[MeasurePlan]
+) -> None:
+    """It spoils no trial, and is told at the next look alone."""
+    site = Site(tmp_path, writes=False)
+    told = [Disturbance(fault=Fault.ENVIRONMENT, text="the server was restarted by somebody else", stops=False)]
+    with site.room() as trials:
+        sentinel = trials._sentinel
+        site.run(trials, hand_over=True, web__sort_memory=8)
+        monkeypatch.setattr(sentinel, "_first", lambda but=None: told.pop() if told else None)
+        trial = site.run(trials, hand_over=True, web__sort_memory=8)
+        site.run(trials, hand_over=True, web__sort_memory=8)
+    assert trial.status is Status.OK
+    assert floors(plans) == [10, 10, 1]
+
+
+def test_what_the_dead_man_has_put_back_between_two_trials_is_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plans: list[MeasurePlan]
+) -> None:
+    site, has_fired = Site(tmp_path, writes=False), [True]
+    with site.room() as trials:
+        site.run(trials, hand_over=True, web__sort_memory=8)
+        monkeypatch.setattr(trials._guard, "has_fired", lambda: bool(has_fired) and has_fired.pop())
+        site.run(trials, hand_over=True, web__sort_memory=8)
+    assert floors(plans) == [10, 10]
 
 
 def test_a_trial_that_was_taken_back_leaves_nothing_known(tmp_path: Path, plans: list[MeasurePlan]) -> None:

@@ -196,6 +196,34 @@ def test_a_listener_outlives_what_strangers_do(monkeypatch: pytest.MonkeyPatch) 
         assert opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5)).recv(100)
 
 
+def test_a_machine_without_room_for_a_generator_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(subprocess, "Popen", full)
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    listener = listen.Listener("127.0.0.1", 0, TOKEN, said.put)
+    threading.Thread(target=listener.serve, daemon=True).start()
+    with socket.create_connection(("127.0.0.1", listener.port), 5) as here:
+        enter(here, TOKEN)
+        assert said.get(timeout=5) == "127.0.0.1 gets no generator: Resource temporarily unavailable"
+        assert here.recv(1) == b"", "whoever waits learns that it is over"
+
+
+def test_a_listener_takes_an_address_of_ipv6() -> None:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError as error:
+        pytest.skip(f"this machine has no IPv6: {error}")
+    said: queue.SimpleQueue[str] = queue.SimpleQueue()
+    listener = listen.Listener("::1", 0, TOKEN, said.put)
+    threading.Thread(target=listener.serve, daemon=True).start()
+    with socket.create_connection(("::1", listener.port), 5) as here:
+        assert here.recv(100).startswith(b"trimtab-load-token ")
+        here.sendall(b"x x\n")
+        assert said.get(timeout=5) == "::1 was refused: it does not know the token"
+
+
 def test_who_says_a_letter_now_and_then_is_not_waited_for() -> None:
     here, there = socket.socketpair()
     with here, there:

@@ -115,6 +115,7 @@ int main(int argc, char **argv) {
         if (found < 0) goto end;
         if (found == TT_WAIT) continue;
         seconds = set(work_mem, temp_buffers, plan) ? -1 : seconds_of(argv[1]);
+        if (is_stopped) break; /* Ctrl-C ends psql, too: that is no fault of the config */
         if ((seconds > 0 ? tt_report(s, seconds) : tt_fail(s, "crashed", "psql has failed")) < 0) goto end;
     }
     if (tt_best(s) < 0) goto end;

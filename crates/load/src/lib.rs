@@ -21,6 +21,7 @@ pub mod source;
 pub mod sql;
 pub mod ycsb;
 
+mod calendar;
 mod counts;
 mod cpu;
 mod merge;

@@ -1,7 +1,7 @@
 //! Servers as Python names them.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::{PyConnectionError, PyPermissionError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -177,10 +177,38 @@ impl Cql {
     }
 }
 
-/// A connection to a Cassandra node for a few questions beside the load.
+/// A connection to a Cassandra node for a few questions beside the load. Signals are heard while it waits.
 #[pyclass(module = "trimtab._native", frozen)]
 pub(crate) struct CqlConsole {
     inner: Mutex<Option<cql::CqlConsole>>,
+    raised: Raised,
+}
+
+/// What the handler of a signal has raised while a thread waited.
+#[derive(Clone, Default)]
+struct Raised(Arc<Mutex<Option<PyErr>>>);
+
+impl Raised {
+    /// Lets handlers run; it is to be waited no longer when one has raised something.
+    fn watch(&self) -> cql::IsAwaited {
+        let raised = self.clone();
+        Box::new(move || match Python::attach(|py| py.check_signals()) {
+            Ok(()) => true,
+            Err(error) => {
+                *raised.place() = Some(error);
+                false
+            }
+        })
+    }
+
+    fn place(&self) -> MutexGuard<'_, Option<PyErr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What Python is told of a failure.
+    fn or(&self, failure: &Failure) -> PyErr {
+        self.place().take().unwrap_or_else(|| python_error(failure))
+    }
 }
 
 #[pymethods]
@@ -189,8 +217,10 @@ impl CqlConsole {
     #[pyo3(signature = (driver, *, timeout_s = 10.0))]
     fn new(py: Python<'_>, driver: &Cql, timeout_s: f64) -> PyResult<Self> {
         let (driver, limit) = (driver.prepared(Vec::new())?, seconds("timeout_s", timeout_s)?);
-        let opened = py.detach(|| driver.console(limit)).map_err(|failure| python_error(&failure))?;
-        Ok(Self { inner: Mutex::new(Some(opened)) })
+        let raised = Raised::default();
+        let opened = py.detach(|| driver.console_while(limit, raised.watch()));
+        let opened = opened.map_err(|failure| raised.or(&failure))?;
+        Ok(Self { inner: Mutex::new(Some(opened)), raised })
     }
 
     /// All rows of a statement as texts; none where it gives none.
@@ -227,7 +257,7 @@ impl CqlConsole {
             let mut place = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
             question(place.as_mut().ok_or_else(closed)?)
         })
-        .map_err(|failure| python_error(&failure))
+        .map_err(|failure| self.raised.or(&failure))
     }
 }
 

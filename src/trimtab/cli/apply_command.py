@@ -43,6 +43,7 @@ def command(
     from trimtab.study import apply_winner, history_of, load_study_file, remembered_file, winner_of
     from trimtab.trial.command_line import command_at
 
+    again = _again(name, study_file, history_url)
     file, name = study_named(name)
     given = file if study_file is None else load_study_file(study_file)
     # A file of another study says which server, and not where this study is.
@@ -56,7 +57,7 @@ def command(
 
     def agrees(proposal: Proposal) -> bool:
         _show(proposal)
-        return yes or _says_yes(command_at(state_dir, f"trimtab apply {quote(name)} --yes"))
+        return yes or _says_yes(command_at(state_dir, f"{again} --yes"))
 
     effective = apply_winner(record, target, state_dir, agrees=agrees, say=say)
     if effective is None:
@@ -69,6 +70,13 @@ def command(
     else:
         click.echo(f"applied {counted(len(config), 'setting')}; undo: {undo}")
     return 0
+
+
+def _again(name: str, study_file: Path | None, history_url: str | None) -> str:
+    """This command: without its options it could mean another server, or another study."""
+    options = {"--study": study_file, "--history": history_url}
+    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
+    return " ".join(map(quote, ("trimtab", "apply", name, *words)))
 
 
 def _require_own_server(record: StudyRecord, name: str, state_dir: Path) -> None:

@@ -21,6 +21,9 @@ __all__ = ["command"]
 
 _EXIT = {"better": 0, "no_improvement": 1}
 
+_LONGEST_NAME = 64
+"""Of a session."""
+
 _QUIET_S = 5.0
 """How long a server may have no point for us before that is worth a line."""
 
@@ -151,17 +154,21 @@ def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
         if name not in by_name:
             raise UsageError(f"--start names unknown knob={name!r}", hint=f"use some of: {', '.join(by_name)}")
         by_name[name]["default"] = _start(by_name[name], value, text)
-    name = options["name"] or "".join(
-        c if c.isalnum() or c in "._-" else "-" for c in Path(words[0] if words else "x").name
-    )
     repeat = options["repeat"]
     return {
-        "name": name, "knobs": knobs, "objective": "maximise" if options["maximise"] else "minimise",
+        "name": options["name"] or _name_of(words[0] if words else ""), "knobs": knobs,
+        "objective": "maximise" if options["maximise"] else "minimise",
         "budget": options["budget"], "searcher": options["searcher"], "seed": options["seed"],
         "constraints": list(options["constraints"]), "proof": not options["no_proof"],
         "layers": [{"kind": "repeat", "options": {"times": repeat}}] if repeat > 1 else [],
         "workload": f"exec {shlex.join(words)} by {options['measure']}"[:200],
     }  # fmt: skip
+
+
+def _name_of(program: str) -> str:
+    """The program's name as far as a session may have it."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in Path(program).name)
+    return name.lstrip("._-")[:_LONGEST_NAME] or "program"
 
 
 def _parted(text: str, example: str) -> tuple[str, str]:

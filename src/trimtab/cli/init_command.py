@@ -52,11 +52,7 @@ def command(
     chosen = usable_server(servers) or embedded_server(target)
     text = study_text(study_file.name, chosen, workload)
     try:
-        # Written whole or not at all, and never over a file that appeared meanwhile.
-        with open(study_file, "w" if force else "x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        _write(study_file, text, force=force)
     except OSError as error:
         raise UsageError(
             f"cannot write file={str(study_file)!r}: {error.strerror}", hint="choose another directory"
@@ -68,3 +64,27 @@ def command(
     click.echo(f"wrote {study_file}: {'the server at ' + chosen.url if chosen.url else chosen.what}")
     click.echo(f"next: trimtab doctor {quote(str(study_file))}")
     return 0
+
+
+def _write(place: Path, text: str, *, force: bool) -> None:
+    """Whole or not at all, and never over a file that appeared meanwhile; with `force` one that is there stays until then.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if force and place.exists() and not place.is_file():  # a pipe, or a terminal
+        place.write_text(text, encoding="utf-8")
+        return
+    place = place.resolve()
+    beside = place.with_name(f".{place.name}.{os.getpid()}.partial") if force and place.exists() else place
+    with open(beside, "x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+            if beside != place:
+                os.chmod(beside, place.stat().st_mode & 0o7777)
+                os.replace(beside, place)
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise

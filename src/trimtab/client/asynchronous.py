@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -39,7 +41,7 @@ class AsyncServer:
     Args:
         url: default: TRIMTAB_SERVER, else http://127.0.0.1:1979.
         token: default: TRIMTAB_TOKEN, else the token file in TRIMTAB_STATE or .trimtab.
-        patience_s: how long a server that cannot be reached, or is overloaded, is tried again.
+        patience_s: how long a server that cannot be reached, or is overloaded, is tried again, from its first failure on.
         verify: file of certificates for a server's own TLS certificate; True for the system's.
         http: an `httpx.AsyncClient` of your own, for tests and proxies.
         on_wait: is told why a request is tried again, and for how many seconds at most; once for each such request.
@@ -54,6 +56,7 @@ class AsyncServer:
     ) -> None:  # fmt: skip
         self._place, self._patience_s, self._on_wait = Place.of(url, token), patience_s, on_wait
         self._own = http is None
+        self._measuring: set[AsyncSession] = set()
         if http is None:
             try:
                 import httpx
@@ -71,7 +74,11 @@ class AsyncServer:
         await self.close()
 
     async def close(self) -> None:
-        """Gives the connections back."""
+        """Leaves sessions of which a point was not reported, so that it is not kept from others, or from this program when it is
+        started again, until its lease ends; gives the connections back."""
+        for session in list(self._measuring):
+            with suppress(ServerError):
+                await session.leave(patience_s=0)
         if self._own:
             await self._http.aclose()
 
@@ -84,11 +91,12 @@ class AsyncServer:
             ServerError: it was refused, or the server did not come back in time.
         """
         patience_s = self._patience_s if patience_s is None else patience_s
-        until = time.monotonic() + patience_s
+        until = math.inf
         for number, pause in enumerate((*pauses(patience_s), None)):
             try:
                 return await self._once(method, path, body)
             except ServerError as error:
+                until = min(until, time.monotonic() + patience_s)  # a fetch may have waited for a point before
                 if pause is None or not error.is_passing or time.monotonic() + pause > until:
                     raise
                 if number == 0 and self._on_wait is not None:
@@ -205,8 +213,8 @@ class AsyncSession:
 
     async def _join(self) -> None:
         answer = await self._server.request("POST", f"/sessions/{self.name}/clients", {"name": self._name})
-        self._client: str = answer["client"]
         self.best: Best = best_of(answer)
+        self._client: str = answer["client"]
 
     async def __aiter__(self) -> AsyncIterator[AsyncPoint]:
         while (point := await self.fetch()) is not None:
@@ -224,6 +232,7 @@ class AsyncSession:
             answer = await self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
             self.best = best_of(answer)
             if answer["state"] == "point":
+                self._server._measuring.add(self)
                 return AsyncPoint(self, answer["ticket"], answer["config"], answer["role"], answer["effort"])
             if answer["state"] == "ended":
                 self.result = answer["result"]
@@ -238,8 +247,10 @@ class AsyncSession:
             if error.status not in _LATE:
                 raise
             point.is_reported = point.is_late = True
+            self._server._measuring.discard(self)
             return self.best
         point.is_reported = True
+        self._server._measuring.discard(self)
         self.best = best_of(answer)
         return self.best
 
@@ -280,5 +291,6 @@ class AsyncSession:
 
     async def leave(self, *, patience_s: float | None = None) -> None:
         """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
+        self._server._measuring.discard(self)
         path = f"/sessions/{self.name}/clients/{self._client}"
         await self._server.request("DELETE", path, patience_s=patience_s)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
@@ -38,7 +40,7 @@ class Server:
     Args:
         url: default: TRIMTAB_SERVER, else http://127.0.0.1:1979.
         token: default: TRIMTAB_TOKEN, else the token file in TRIMTAB_STATE or .trimtab.
-        patience_s: how long a server that cannot be reached, or is overloaded, is tried again.
+        patience_s: how long a server that cannot be reached, or is overloaded, is tried again, from its first failure on.
         verify: file of certificates for a server's own TLS certificate; True for the system's.
         http: an `httpx.Client` of your own, for tests and proxies.
         on_wait: is told why a request is tried again, and for how many seconds at most; once for each such request.
@@ -53,6 +55,7 @@ class Server:
     ) -> None:  # fmt: skip
         self._place, self._patience_s, self._on_wait = Place.of(url, token), patience_s, on_wait
         self._own = http is None
+        self._measuring: set[Session] = set()
         if http is None:
             try:
                 import httpx
@@ -70,7 +73,11 @@ class Server:
         self.close()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Leaves sessions of which a point was not reported, so that it is not kept from others, or from this program when it is
+        started again, until its lease ends; gives the connections back."""
+        for session in list(self._measuring):
+            with suppress(ServerError):
+                session.leave(patience_s=0)
         if self._own:
             self._http.close()
 
@@ -83,11 +90,12 @@ class Server:
             ServerError: it was refused, or the server did not come back in time.
         """
         patience_s = self._patience_s if patience_s is None else patience_s
-        until = time.monotonic() + patience_s
+        until = math.inf
         for number, pause in enumerate((*pauses(patience_s), None)):
             try:
                 return self._once(method, path, body)
             except ServerError as error:
+                until = min(until, time.monotonic() + patience_s)  # a fetch may have waited for a point before
                 if pause is None or not error.is_passing or time.monotonic() + pause > until:
                     raise
                 if number == 0 and self._on_wait is not None:
@@ -199,8 +207,8 @@ class Session:
 
     def _join(self) -> None:
         answer = self._server.request("POST", f"/sessions/{self.name}/clients", {"name": self._name})
-        self._client: str = answer["client"]
         self.best: Best = best_of(answer)
+        self._client: str = answer["client"]
 
     def __iter__(self) -> Iterator[Point]:
         while (point := self.fetch()) is not None:
@@ -218,6 +226,7 @@ class Session:
             answer = self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
             self.best = best_of(answer)
             if answer["state"] == "point":
+                self._server._measuring.add(self)
                 return Point(self, answer["ticket"], answer["config"], answer["role"], answer["effort"])
             if answer["state"] == "ended":
                 self.result = answer["result"]
@@ -232,8 +241,10 @@ class Session:
             if error.status not in _LATE:
                 raise
             point.is_reported = point.is_late = True
+            self._server._measuring.discard(self)
             return self.best
         point.is_reported = True
+        self._server._measuring.discard(self)
         self.best = best_of(answer)
         return self.best
 
@@ -274,5 +285,6 @@ class Session:
 
     def leave(self, *, patience_s: float | None = None) -> None:
         """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
+        self._server._measuring.discard(self)
         path = f"/sessions/{self.name}/clients/{self._client}"
         self._server.request("DELETE", path, patience_s=patience_s)

@@ -39,6 +39,7 @@ _MOST_REASON = 4000
 """Characters."""
 
 _NOT_LET_IN = 401
+_TOKEN_HINT = "set TRIMTAB_TOKEN to the server's token, which it keeps in the file serve.token of its --state"
 
 REFUSED = 422
 """Status of a report that is no figure."""
@@ -82,15 +83,20 @@ class Place:
     def of(cls, url: str | None, token: str | None) -> Place:
         """What is given, else TRIMTAB_SERVER and TRIMTAB_TOKEN, else this machine and the token file of TRIMTAB_STATE.
 
+        The end of a line that a secret or a setting has been stored with does not count; so it is for the server.
+
         Raises:
-            ServerError: a URL that is none.
+            ServerError: a URL that is none, or a token that no server has.
         """
         is_given = bool(url)
-        url = (url or os.environ.get("TRIMTAB_SERVER") or "http://127.0.0.1:1979").rstrip("/")
+        url = (url or os.environ.get("TRIMTAB_SERVER") or "http://127.0.0.1:1979").strip().rstrip("/")
         if not _is_url(url):
             raise ServerError(f"server={url!r} is not a URL", hint="write it as http://127.0.0.1:1979")
         if token is None:
             token = os.environ.get("TRIMTAB_TOKEN") or _of_file()
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):
+            raise ServerError("the token is none: it holds more than letters and digits", hint=_TOKEN_HINT)
         return cls(url, token, is_given)
 
     def unreached(self, why: Exception) -> ServerError:
@@ -128,14 +134,23 @@ def checked(status: int, body: Any) -> dict[str, Any]:
     detail = str(told.get("detail", "")) or f"the server answered with status={status}"
     hint = told.get("hint") or (None if told else "is this the address of a `trimtab serve`?")
     if told and status == _NOT_LET_IN:
-        hint = "set TRIMTAB_TOKEN to the server's token, which it keeps in the file serve.token of its --state"
+        hint = _TOKEN_HINT
     raise ServerError(detail, hint=hint, status=status)
 
 
 def best_of(answer: Mapping[str, Any]) -> Best:
-    """Which every answer carries."""
-    told = answer["best"]
-    return Best(dict(told["config"]), float(told["gain"]), bool(told["is_proven"]))
+    """Which every answer carries.
+
+    Raises:
+        ServerError: this one does not: something else answers there.
+    """
+    try:
+        told = answer["best"]
+        return Best(dict(told["config"]), float(told["gain"]), bool(told["is_proven"]))
+    except (KeyError, TypeError, ValueError):
+        raise ServerError(
+            "the server's answer is not understood", hint="is this the address of a `trimtab serve` of this version?"
+        ) from None
 
 
 def begin_body(name: str, knobs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +204,8 @@ def _is_url(text: str) -> bool:
     """Whether it names a host, and a port that there may be, where it names one."""
     try:
         parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return is_whole and text.isprintable() and " " not in text
     except ValueError:
         return False
 

@@ -19,6 +19,7 @@ from trimtab.units import counted
 __all__ = [
     "DESIGNS",
     "Design",
+    "least_runs",
     "lhs_design",
     "make_design",
     "one_at_a_time",
@@ -77,6 +78,17 @@ def make_design(kind: str, space: Space, baseline: Config, runs: int | None = No
     if runs is None:
         runs = max(_LEAST_DEFAULT, _RUNS_PER_KNOB * len(varying))
     return (lhs_design if kind == "lhs" else sobol_design)(space, baseline, runs, seed)
+
+
+def least_runs(kind: str, space: Space) -> int:
+    """The fewest runs that a design `kind` (one of `DESIGNS`) can have.
+
+    Raises:
+        UsageError: no knob that can vary.
+    """
+    if kind == "sard":
+        return len(plackett_burman(len(_with_two_levels(space))))
+    return len(_varying(space)) if kind == "one-at-a-time" else LEAST_CONFIGS
 
 
 def _of(n_knobs: int) -> str:

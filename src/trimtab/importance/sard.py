@@ -166,7 +166,7 @@ def _runs_at(space: Space, trials: Sequence[Trial], levels: dict[str, tuple[Valu
     if len(rows) < max(LEAST_CONFIGS, len(names) + 1) or np.linalg.matrix_rank(design) <= len(names):
         return None
     losses = np.array([t.loss for t in kept], dtype=np.float64)
-    errors = np.array([t.loss_se or 0.0 for t in kept], dtype=np.float64)
+    errors = np.nan_to_num(np.array([t.loss_se or 0.0 for t in kept], dtype=np.float64), nan=0.0, posinf=0.0)
     count = np.bincount(place)
     return _Runs(
         names=tuple(names), signs=rows, losses=np.bincount(place, losses) / count,

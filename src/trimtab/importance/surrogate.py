@@ -24,6 +24,8 @@ _ROWS_PER_KNOB = 8
 """Forests look at one knob for every 8 samples, 12 to 25: more of them hide weak effects from so few samples."""
 _SURE = 1.645
 """One-sided 95 % of the normal distribution."""
+_LEAST_R2 = 1e-3
+"""A model without a term is the mean but for its small ridge, by which it may be surely better: by a millionth."""
 
 
 def screened(samples: Samples, weights: Array) -> NDArray[np.int64]:
@@ -101,5 +103,5 @@ def cross_validate(samples: Samples, seed: int) -> Fit:
     if spreads.sum() <= 0.0:
         return Fit(0.0, False)
     gains = spreads - errors
-    is_better = gains.mean() > _SURE * gains.std() / math.sqrt(len(gains))
-    return Fit(1.0 - float(errors.sum() / spreads.sum()), bool(is_better))
+    r2 = 1.0 - float(errors.sum() / spreads.sum())
+    return Fit(r2, bool(r2 > _LEAST_R2 and gains.mean() > _SURE * gains.std() / math.sqrt(len(gains))))

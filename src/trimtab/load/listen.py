@@ -40,7 +40,8 @@ class Listener:
 
     def __init__(self, host: str, port: int, token: str, tell: Callable[[str], None]) -> None:
         self._token, self._tell = token, tell
-        self._socket = socket.create_server((host, port), backlog=_BACKLOG)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, port), family=family, backlog=_BACKLOG)
         self.port = int(self._socket.getsockname()[1])
         self._room = threading.BoundedSemaphore(_MOST_STRANGERS)
 
@@ -70,11 +71,15 @@ class Listener:
                 self._room.release()
             connection.settimeout(None)
             environment = {name: value for name, value in os.environ.items() if name != TOKEN}
-            child = subprocess.Popen(
-                [sys.executable, "-m", "trimtab.load"],
-                stdin=connection.fileno(),
-                stdout=connection.fileno(),
-                env=environment,
-            )
+            try:
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "trimtab.load"],
+                    stdin=connection.fileno(),
+                    stdout=connection.fileno(),
+                    env=environment,
+                )
+            except OSError as error:
+                self._tell(f"{host} gets no generator: {error.strerror or error}")
+                return
         self._tell(f"{host} has a generator, process {child.pid}")
         self._tell(f"process {child.pid} ended with exit status {child.wait()}")

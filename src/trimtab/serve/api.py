@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from trimtab.errors import TrimtabError
@@ -61,6 +61,8 @@ def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Re
         except TrimtabError as error:
             hub.failed(error)
             return problem_of(error)
+        except ClientDisconnect:  # nobody reads what is answered
+            return Response(status_code=400)
         return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=operation.status)
 
     return call
@@ -204,8 +206,9 @@ def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
             if what == "restart":
                 new = hub.sessions.restart(name)
                 return new.study_id, summary_of(new)
-            if what == "stop":
-                hub.sessions.stop_stuck(name)
+            if what == "stop" and hub.sessions.stop_stuck(name):
+                row = next(each for each in reversed(hub.session_rows()) if each["name"] == name)
+                return row["study_id"], row
             with hub.sessions.use(name) as session:
                 getattr(session, what)()
                 return session.study_id, summary_of(session)

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from trimtab import __version__
+from trimtab.errors import TrimtabError
 from trimtab.serve.api import OPERATIONS, endpoint
 from trimtab.serve.guard import Guard
 from trimtab.serve.hub import Hub
@@ -40,7 +41,12 @@ def make_app(hub: Hub) -> Guard:
         return JSONResponse(document)
 
     async def metrics(request: Request) -> Response:
-        return PlainTextResponse(await run_in_threadpool(metrics_text, hub), media_type="text/plain; version=0.0.4")
+        try:
+            text = await run_in_threadpool(metrics_text, hub)
+        except TrimtabError as error:
+            hub.failed(error)
+            return problem_of(error)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     routes = [
         Route("/", _page),

@@ -70,9 +70,8 @@ class Guard:
     ) -> None:
         self._app, self._settings, self._connections = app, settings, connections
         self._rates = _Rates(settings.most_per_s, clock)
-        self._hosts = (
-            {*_LOOPBACK, settings.host, *settings.names} if settings.is_local else {settings.host, *settings.names}
-        )
+        named = {settings.host.lower(), *settings.names}  # names come in lower case, and so does a Host header
+        self._hosts = {*_LOOPBACK, *named} if settings.is_local else named
         # A wildcard address has no name: then any literal address is one of this machine's, and names must be given.
         self._is_wild = settings.host in ("0.0.0.0", "::")
 
@@ -92,7 +91,9 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> Any:
         if self._connections.are_too_many:
-            return problem(503, "too many connections are open", "close some, or try again later", {"Retry-After": "1"})
+            # This one is closed: clients try again, and over connections that stay open nobody would be answered any more.
+            said = {"Retry-After": "1", "Connection": "close"}
+            return problem(503, "too many connections are open", "close some, or try again later", said)
         address = (scope.get("client") or ("", 0))[0]
         if self._rates.is_over(address):
             return problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from trimtab.errors import TrimtabError
+from trimtab.errors import InternalError, TrimtabError
 from trimtab.jsonable import strict
 from trimtab.serve.commits import Commits
 from trimtab.serve.connections import Connections
@@ -29,6 +30,8 @@ from trimtab.study import running_now
 __all__ = ["Bell", "Hub"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _MOST_THREADS = 40
 _MOST_OF_A_SESSION = 1
@@ -145,8 +148,10 @@ class Hub:
             return await asyncio.get_running_loop().run_in_executor(threads, call)
 
     def failed(self, error: TrimtabError) -> None:
-        """Counts a refusal."""
+        """Counts a refusal; a bug, of which the client is told next to nothing, goes into the server's log."""
         self.n_problems += 1
+        if isinstance(error, InternalError):
+            _log.error("%s", error, exc_info=error)
 
     @contextmanager
     def timed_ask(self) -> Iterator[None]:

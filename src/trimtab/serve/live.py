@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
 from trimtab.serve.hub import Hub
 from trimtab.serve.problem import problem
@@ -27,7 +28,7 @@ _BEAT_S = 15.0
 
 
 class LiveView:
-    """The stream of one server; over when its hub ends."""
+    """The stream of one server; over when its hub ends, or when the history cannot be read."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -49,7 +50,11 @@ class LiveView:
             last, silent_s = "", 0.0
             while not self._hub.is_ending:
                 n = self._hub.seen.n
-                data = await run_in_threadpool(self._state)
+                try:
+                    data = await run_in_threadpool(self._state)
+                except TrimtabError as error:  # a history that cannot be read now: the page says so, and asks again
+                    self._hub.failed(error)
+                    return
                 if data != last:
                     last, silent_s = data, 0.0
                     yield f"event: state\ndata: {data}\n\n"

@@ -107,7 +107,8 @@ def read_token(state_dir: Path, environment: Mapping[str, str] = os.environ) -> 
     """
     given = environment.get(TOKEN_VARIABLE, "").strip()
     if given:
-        return _long_enough(given, TOKEN_VARIABLE), False
+        hint = f"give {_LEAST_TOKEN} or more letters and digits, such as `openssl rand -hex 24` prints"
+        return _long_enough(given, TOKEN_VARIABLE, hint), False
     path = state_dir / TOKEN_FILE
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -120,8 +121,12 @@ def read_token(state_dir: Path, environment: Mapping[str, str] = os.environ) -> 
             hint=f"set {TOKEN_VARIABLE}, or give another --state",
         ) from error
     token = secrets.token_urlsafe(32)
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(token + "\n")
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(token + "\n")
+    except OSError:
+        path.unlink()  # on a full disk: what is there of it would be refused from now on
+        raise
     return token, True
 
 
@@ -140,13 +145,10 @@ def _of_file(path: Path) -> str:
             f"others may read the token file={str(path)!r}: mode={mode & 0o777:o}",
             hint="remove it: another one is made",
         )
-    return _long_enough(token, str(path))
+    return _long_enough(token, str(path), "remove it: another one is made")
 
 
-def _long_enough(token: str, where: str) -> str:
+def _long_enough(token: str, where: str, hint: str) -> str:
     if len(token) < _LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(
-            f"the token of {where} is not a token: {len(token)} characters",
-            hint=f"give {_LEAST_TOKEN} or more letters and digits, such as `openssl rand -hex 24` prints",
-        )
+        raise UsageError(f"the token of {where} is not a token: {len(token)} characters", hint=hint)
     return token

@@ -67,7 +67,7 @@ class Keeper:
         self._is_writing = False
         self._is_asleep = False
         self._changed = threading.Condition()
-        self._is_closed = False
+        self._is_closed = self._is_over = False
         self._thread = threading.Thread(target=self._run, name="trimtab-keeper", daemon=True)
         self._thread.start()
 
@@ -86,8 +86,8 @@ class Keeper:
         with self._changed:
             if self._flush is None:
                 flush: Future[Failed] = Future()
-                if not self._rows and not self._is_writing:
-                    flush.set_result({})
+                if self._is_over or (not self._rows and not self._is_writing):
+                    flush.set_result(self._left())
                     return flush
                 self._flush = flush
                 self._changed.notify()
@@ -110,7 +110,7 @@ class Keeper:
         return len(self._rows)
 
     def close(self) -> None:
-        """Writes what is left and ends the thread. Idempotent."""
+        """Writes what is left and ends the thread. Idempotent. What is added later is not kept, and `flush` says so at once."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -126,7 +126,22 @@ class Keeper:
             self._keep(rows, flush)
             self._sync(is_last)
             if is_last:
+                self._end()
                 return
+
+    def _end(self) -> None:
+        """Whoever has asked since the last commit began is told; nobody else writes."""
+        with self._changed:
+            self._is_over, flush, self._flush, left = True, self._flush, None, self._left()
+        if flush is not None:
+            flush.set_result(left)
+
+    def _left(self) -> Failed:
+        """Why rows that are still there when the thread has ended are not kept; empty where there are none. The lock is held."""
+        why = HistoryError(
+            "the server ended before this was kept", hint="send it again when the server is started again"
+        )
+        return dict.fromkeys((row.study_id for row in self._rows), why)
 
     def _linger(self) -> None:
         """Until somebody waits for what is there, or it has been there for a while, or the disk is to be asked.

@@ -295,7 +295,8 @@ class Session:
             raise GoneError(
                 f"ticket={ticket!r} is of another run of the session", hint="it was restarted: fetch the next point"
             )
-        found = self._opens.get(number) or self._lost(number)
+        found = self._opens.get(number)
+        found = found if found is not None and found.is_out else self._lost(number)
         if found is not None and found.run == run and found.is_out and found.ticket(self.study_id) == ticket:
             return found
         if any(trial.number == number for trial in self.trials) or (found is not None and run < found.run):

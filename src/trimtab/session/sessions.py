@@ -19,6 +19,7 @@ from trimtab.session.held import SHORT_S, Door, Held, Timer
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
+from trimtab.session.members import Client
 from trimtab.session.refusal import ConflictError, StuckError, UnknownError, is_lasting
 from trimtab.session.session import Session
 from trimtab.session.spec import SessionSpec, read_spec
@@ -131,11 +132,14 @@ class Sessions:
         if is_running:
             raise ConflictError(
                 f"session={spec.name!r} runs already and was begun otherwise",
-                hint="join it, give another name, or end it first",
+                hint="give the options that it was begun with, or another --name; `trimtab serve` shows it, and can stop it"
+                if self._is_measuring
+                else "join it, give another name, or end it first",
             )
         return None
 
-    def _new(self, spec: SessionSpec) -> Session:
+    def _new(self, spec: SessionSpec, clients: dict[str, Client] | None = None) -> Session:
+        """One that begins from nothing; `clients`: those that it has already."""
         task = spec.task()
         # Whatever is wrong with searcher, layers and prior must show before anything is kept.
         Session(spec, 0, Setting(spec.name, 0, task, self._folder), _Nowhere(), self._clock).try_out()
@@ -152,7 +156,9 @@ class Sessions:
             created_at=self._clock(),
         )
         self._hold(spec.name, record.id)
-        return self._put(spec.name, self._made(spec, record.id)).session
+        made = self._made(spec, record.id)
+        made.members.by_id = {} if clients is None else clients  # before anybody can ask for it
+        return self._put(spec.name, made).session
 
     def _hold(self, name: str, study_id: int) -> None:
         """Raises ConflictError while another server, or `exec`, goes on with that session."""
@@ -328,9 +334,7 @@ class Sessions:
             with self.use(name) as old:
                 old.stop("restarted by a client")
                 self.keeper.wait(old.study_id)
-                new = self._new(old.spec)
-                new.members.by_id = old.members.by_id
-                return new
+                return self._new(old.spec, old.members.by_id)
 
     def stop_stuck(self, name: str) -> bool:
         """Ends the session in the history if it cannot go on, and whether that was so; any other is left alone.

@@ -22,11 +22,11 @@ from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.now import RunListener, shown_now
-from trimtab.study.stage import Stage
+from trimtab.study.stage import Stage, longest_arrivals_s
 from trimtab.trial import Interrupted, TrialRoom
 from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
-from trimtab.workload import CountingWorkload, CycledWorkload, Workload, arrivals_s
+from trimtab.workload import CountingWorkload, CycledWorkload, Workload
 
 __all__ = [
     "TuneListener",
@@ -93,12 +93,15 @@ def fingerprints_of(file: StudyFile, workload: Workload) -> tuple[str, str]:
 def require_enough_time(file: StudyFile, workload: Workload) -> None:
     """Raises UsageError when the budget ends before a baseline, one config and its proof can be measured in every context.
 
-    By the shortest that runs can be; what a server takes to restart comes on top.
+    By the shortest that runs can be, on a server that is warm after the first under each context; what it takes to restart comes
+    on top.
     """
     n_contexts = len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1
-    seconds, plan = file.budget.seconds, plan_of(file, compiles=True, arrivals_s=arrivals_s(workload))
+    seconds, coming_s = file.budget.seconds, longest_arrivals_s(workload)
+    plan = plan_of(file, compiles=True, arrivals_s=coming_s)
     n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
-    needed_s = n_runs * (plan.warmup_floor_s + plan.window_s)
+    warm_s = plan.warm(coming_s).warmup_floor_s
+    needed_s = n_contexts * plan.warmup_floor_s + (n_runs - n_contexts) * warm_s + n_runs * plan.window_s
     if seconds is not None and seconds < needed_s:
         raise UsageError(
             f"budget={file.budget} is too short: {N_BASELINE_FIRST} runs of the baseline, one config and its proof"

@@ -28,7 +28,7 @@ from trimtab.trial import TrialListener, TrialRoom
 from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import RemarkingWorkload, Workload
 
-__all__ = ["BenchResult", "bench", "parse_settings", "run_bench"]
+__all__ = ["BenchResult", "bench", "parse_settings", "run_bench", "with_every_value"]
 
 T = TypeVar("T")
 
@@ -54,8 +54,15 @@ class BenchResult:
     remarks: tuple[tuple[str, ...], ...] = ()
 
 
-def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
+def with_every_value(file: StudyFile) -> StudyFile:
+    """The file with every value of its ranges legal: what a user has measured is no search, which keeps to round ones."""
+    return file.model_copy(update={"search": file.search.model_copy(update={"round_values": False})})
+
+
+def parse_settings(stage: Stage, texts: dict[str, str], say: Callable[[str], None] = lambda text: None) -> Config:
     """Values as text ("512MB", "on", "1.5") for knobs of the space, over the baseline; see `_meant` for their names.
+
+    `say` is told of those that have no effect with the others, and stay as they are.
 
     Raises:
         UsageError, SpaceError: a knob or value that is not legal.
@@ -74,7 +81,12 @@ def parse_settings(stage: Stage, texts: dict[str, str]) -> Config:
                 reason, hint = f"it is felt only where {stage.unfelt[name]}", "name the knobs of that condition as well"
             raise UsageError(f"knob {name!r} may not be set here: {reason}", hint=hint)
         values[name] = stage.space.knobs[name].parse(text)
-    return stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
+    config = stage.space.validate(stage.space.canonical(stage.baseline.replace(values)))
+    for name, value in values.items():
+        if config[name] != value:
+            knob = stage.space.knobs[name]
+            say(f"{name}={knob.format(value)} is left out, without effect here: it is felt only where {knob.condition}")
+    return config
 
 
 def _meant(stage: Stage, name: str) -> str:
@@ -200,11 +212,11 @@ def bench(
     with (
         signals_interrupt(),
         open_history_at(file.history, state_dir) as history,
-        open_stage(file, state_dir, changes=bool(settings)) as stage,
+        open_stage(with_every_value(file), state_dir, changes=bool(settings)) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         require_metrics(stage)
-        config = parse_settings(stage, settings)
+        config = parse_settings(stage, settings, say)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         data_ready(stage, state_dir, say)
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.report.words import counted, workload_text
 from trimtab.study.stage import Stage
 from trimtab.units import format_duration
+from trimtab.workload import CountingWorkload
 
 __all__ = ["Check", "checks_of"]
 
@@ -53,7 +54,7 @@ def checks_of(stage: Stage) -> list[Check]:
 def _asked(stage: Stage) -> Iterator[tuple[str, bool, str]]:
     """Whether `tune` takes what the file says of the study itself."""
     # Imported here: what searches takes a while to load, and a server that does not answer is told before that.
-    from trimtab.study.begin import require_enough_time
+    from trimtab.study.begin import require_enough_time, require_metrics
     from trimtab.study.task import task_of
     from trimtab.study.tuning import require_search
 
@@ -61,11 +62,13 @@ def _asked(stage: Stage) -> Iterator[tuple[str, bool, str]]:
     most = counted(budget.trials or 0, "trial") if budget.seconds is None else format_duration(budget.seconds)
     yield _taken("budget", most, lambda: require_enough_time(stage.file, stage.workload))
     yield _taken("search", f"searcher {searcher}", lambda: require_search(stage, task_of(stage)))
+    if isinstance(stage.workload, CountingWorkload):
+        yield _taken("objective", f"{stage.objective} can be measured here", lambda: require_metrics(stage))
 
 
 def _taken(check: str, text: str, require: Callable[[], None]) -> tuple[str, bool, str]:
     try:
         require()
-    except UsageError as error:
+    except (UsageError, LoadError) as error:
         return check, False, f"{error.message}; {error.hint}" if error.hint else error.message
     return check, True, text

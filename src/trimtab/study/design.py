@@ -17,7 +17,7 @@ from pathlib import Path
 from trimtab.errors import HistoryError, UsageError
 from trimtab.flow.design import design_runs
 from trimtab.history import History, StudyRecord, open_history_at
-from trimtab.importance import DESIGNS, Design, make_design
+from trimtab.importance import DESIGNS, Design, least_runs, make_design
 from trimtab.records import DesignPlan, Trial, Verdict
 from trimtab.space import Config
 from trimtab.study.begin import (
@@ -34,7 +34,7 @@ from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
-from trimtab.study.rank import design_name
+from trimtab.study.rank import design_name, runs_asked
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, require_one_context
 from trimtab.study.tables import ProofTable, SearchTable
 from trimtab.study.task import task_of
@@ -61,8 +61,8 @@ def run_design(
         state_dir: journal, locks, history.
         listener: told of everything.
         kind: one of `DESIGNS`.
-        runs: how many configs to measure, baselines not counted; None: as many as the design needs. More than a finished
-            design has adds a further batch to it; fewer than one that was begun change nothing.
+        runs: how many configs to measure, baselines not counted; None: as many as the design needs. More than a design was
+            given adds a further batch to it; as many or fewer change nothing.
         again: begin a new design.
         say: told of what was taken back; the listener when None.
 
@@ -87,7 +87,8 @@ def run_design(
                 f"the history holds a design named {name!r} of another study file (or its workload's scripts differed)",
                 hint="give the study another name, or start again with --again",
             )
-        if found is not None and found.status == "ranked" and (runs or 0) <= _n_planned(found):
+        is_whole = found is not None and found.status == "ranked"
+        if found is not None and is_whole and (runs is None or runs <= runs_asked(found)):
             return found, history.trials(found.id)
         with signals_interrupt(), open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
             guarding_of(file, state_dir).switch.require_off()
@@ -118,18 +119,20 @@ def _fingerprints(file: StudyFile, kind: str) -> list[str]:
     return [hashlib.sha256(f"{each} {kind}".encode()).hexdigest()[:16] for each in made]
 
 
-def _n_planned(record: StudyRecord) -> int:
-    return 0 if record.verdict.design is None else record.verdict.design.n_runs
-
-
 def _designed(stage: Stage, kind: str, found: StudyRecord | None, runs: int | None) -> tuple[Design, list[int | None]]:
     """The design that was begun and, where more runs are asked for, a further batch; and what each batch was asked for."""
+    seed = stage.file.study.seed
     asked: list[int | None] = list(found.verdict.design.batches) if found and found.verdict.design else []
     if found is None or not asked:
         asked = [runs]
-    elif runs is not None and runs > _n_planned(found):
-        asked.append(runs - _n_planned(found))
-    seed = stage.file.study.seed
+    elif runs is not None and runs > (n_asked := runs_asked(found)):
+        more, least = runs - n_asked, least_runs(kind, stage.space)
+        if more < least:
+            raise UsageError(
+                f"runs={runs} adds {more} to the {n_asked} that design={kind!r} was given: too few for a further batch",
+                hint=f"ask for {n_asked + least} or more; with {n_asked} or fewer the design stays as it is",
+            )
+        asked.append(more)
     made = [make_design(kind, stage.space, stage.baseline, n, seed + i) for i, n in enumerate(asked)]
     design = Design(
         kind=kind,

@@ -6,6 +6,7 @@ import difflib
 import hashlib
 import json
 import math
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -56,6 +57,12 @@ class StudyFile(BaseModel):
         from trimtab.history import fixed_place  # not before it is needed: a slip in the file is told at once
 
         return None if self.study.history is None else fixed_place(self.study.history, self.directory)
+
+    @property
+    def stop_file(self) -> Path | None:
+        """[guard] stop_file in full; None: that of the state directory."""
+        name = self.guard.stop_file
+        return None if name is None else self.directory / os.path.expanduser(name)
 
     @property
     def searcher_options(self) -> dict[str, Any]:
@@ -255,8 +262,7 @@ def load_study_file(path: Path) -> StudyFile:
 
 def guarding_of(file: StudyFile, state_dir: Path) -> Guarding:
     """The [guard] table as the trial room wants it; a relative stop_file lies beside the study file."""
-    name = file.guard.stop_file
-    return Guarding(file.guard.limits, state_dir / "stop" if name is None else file.directory / name)
+    return Guarding(file.guard.limits, file.stop_file or state_dir / "stop")
 
 
 def plan_of(file: StudyFile, *, compiles: bool = False, arrivals_s: float = 0.0) -> MeasurePlan:

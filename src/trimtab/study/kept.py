@@ -33,8 +33,13 @@ def kept_settings(file: StudyFile, workload: Workload) -> dict[str, Any]:
 
 
 def _without_values(workload: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that fill placeholders are data of the user's too; names of tables and columns are not."""
+    """The values that fill placeholders are data of the user's too; names of tables and columns are not. Each context of a cycle
+    may have its own."""
     kept = dict(workload)
+    cycle = kept.get("cycle")
+    if isinstance(cycle, Mapping) and isinstance(cycle.get("contexts"), list):
+        contexts = [_without_values(row) if isinstance(row, Mapping) else row for row in cycle["contexts"]]
+        kept["cycle"] = {**cycle, "contexts": contexts}
     for key in ("parameters", "variables"):
         if isinstance(kept.get(key), Mapping):
             kept[key] = {name: _generator(value) for name, value in kept[key].items()}

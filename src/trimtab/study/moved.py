@@ -55,8 +55,8 @@ def _paths(file: StudyFile) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]
     if kept and "://" not in kept and not kept.startswith(("/", "~")):
         yield ("study",), {"history": file.history}
     stop = file.guard.stop_file
-    if stop and not stop.startswith("/"):
-        yield ("guard",), {"stop_file": str(file.directory / stop)}
+    if stop and not stop.startswith(("/", "~")):
+        yield ("guard",), {"stop_file": str(file.stop_file)}
 
 
 def _with(source: str, where: tuple[str, ...], values: Mapping[str, Any]) -> str:

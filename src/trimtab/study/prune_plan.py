@@ -8,9 +8,9 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.flow.prune import first_level_runs, tuning_order
-from trimtab.history import History, StudyRecord, read_space
+from trimtab.history import History, StudyRecord, find_study, read_space
 from trimtab.importance import RankProblem, rank_knobs
-from trimtab.records import PrunePlan, PruneSummary
+from trimtab.records import PrunePlan, PruneSummary, WarmStudy
 from trimtab.study.rank import find_ranked
 from trimtab.study.stage import Stage
 
@@ -49,7 +49,7 @@ def check_pruning(stage: Stage, history: History, found: StudyRecord | None) -> 
 
 
 def settle_plan(
-    stage: Stage, history: History, record: StudyRecord, budget_trials: int | None, near: Sequence[str] = ()
+    stage: Stage, history: History, record: StudyRecord, budget_trials: int | None, near: Sequence[WarmStudy] = ()
 ) -> PrunePlan | None:
     """The study's plan, as it was settled when the study began; None when nothing is pruned.
 
@@ -63,7 +63,9 @@ def settle_plan(
     if kept is not None:
         return kept.plan
     want = prune if isinstance(prune, int) else 0
-    carried = _carried(history, ranks) if ranks is not None else _offered(stage, history, near)
+    carried = (
+        _carried(history, find_ranked(history, ranks), ranks) if ranks is not None else _offered(stage, history, near)
+    )
     plan = PrunePlan(
         want=want,
         runs=first_level_runs(len(stage.space.knobs), budget_trials, is_forced=want > 0 or bool(carried)),
@@ -73,26 +75,26 @@ def settle_plan(
     return plan
 
 
-def _offered(stage: Stage, history: History, near: Sequence[str]) -> dict[str, Any]:
-    """The ranks of the first of `near` that has some for all knobs; none when no study has."""
-    for name in near:
-        found = history.find_study(name)
-        if found is None or not set(stage.space.knobs) <= set(read_space(found).knobs):
-            continue
+def _offered(stage: Stage, history: History, near: Sequence[WarmStudy]) -> dict[str, Any]:
+    """The ranks of the first of `near` that has some for all knobs; none when no study has.
+
+    By their numbers: an earlier study of this one's own name is near, and the newest of that name is this one."""
+    for each in near:
         try:
-            return _carried(history, name)
+            found = find_study(history, f"#{each.id}")
+            if set(stage.space.knobs) <= set(read_space(found).knobs):
+                return _carried(history, found, found.name)
         except UsageError:
             continue
     return {}
 
 
-def _carried(history: History, ranks: str) -> dict[str, Any]:
-    """The ranks to carry as fields of a plan.
+def _carried(history: History, other: StudyRecord, ranks: str) -> dict[str, Any]:
+    """The ranks of the study `other`, which was named as `ranks`, to carry as fields of a plan.
 
     Raises:
-        UsageError: the other study's trials cannot be ranked, or do not tell.
+        UsageError: its trials cannot be ranked, or do not tell.
     """
-    other = find_ranked(history, ranks)
     trials = history.trials(other.id)
     consensus = rank_knobs(RankProblem(space=read_space(other), baseline=other.baseline, trials=trials))
     if consensus.verdict or not consensus.knee:

@@ -10,11 +10,20 @@ from dataclasses import dataclass
 from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyRecord, find_study, read_space
-from trimtab.importance import DESIGNS, Consensus, Ranker, RankProblem, TooFewError, rank_knobs
+from trimtab.importance import (
+    DESIGNS,
+    Consensus,
+    Ranker,
+    RankProblem,
+    TooFewError,
+    least_runs,
+    make_design,
+    rank_knobs,
+)
 from trimtab.records import Objective, Trial
 from trimtab.space import Space
 
-__all__ = ["CONSENSUS", "Ranked", "design_name", "find_ranked", "make_rankers", "rank_study"]
+__all__ = ["CONSENSUS", "Ranked", "design_name", "find_ranked", "make_rankers", "rank_study", "runs_asked"]
 
 CONSENSUS = "consensus"
 """Name under which the command takes all rankers together."""
@@ -93,7 +102,7 @@ def rank_study(history: History, name: str, *, beside: Sequence[str] = (), ranke
         trials=trials,
         sources=tuple(each.name for each in records.values()),
         consensus=consensus,
-        next_runs=_next_runs(consensus.n_trials, len(space.knobs)) if consensus.verdict else 0,
+        next_runs=_next_runs(consensus.n_trials, space, record) if consensus.verdict else 0,
     )
 
 
@@ -106,12 +115,29 @@ def _not_ranked(problem: RankProblem, error: TooFewError) -> Consensus:
     )  # fmt: skip
 
 
-def _next_runs(n_trials: int, n_knobs: int) -> int:
-    """Three runs a knob, 30 at least; twice that, and so on, when there are as many trials already."""
-    runs = max(_LEAST_RUNS, _RUNS_PER_KNOB * n_knobs)
-    while runs <= n_trials:
+def _next_runs(n_trials: int, space: Space, record: StudyRecord) -> int:
+    """Three runs a knob, 30 at least; twice that, and so on, while there are as many trials already, or a design would not take
+    so few more."""
+    runs, plan = max(_LEAST_RUNS, _RUNS_PER_KNOB * len(space.knobs)), record.verdict.design
+    least = 0 if plan is None or plan.kind not in DESIGNS else runs_asked(record) + least_runs(plan.kind, space)
+    while runs <= n_trials or runs < least:
         runs *= 2
     return runs
+
+
+def runs_asked(record: StudyRecord) -> int:
+    """Runs that were asked for in all batches of a design, 0 for another study; a batch that was to have what it needs counts
+    with the runs that it has. A design may have fewer: it makes no use of some, and the same command asks for them again."""
+    plan = record.verdict.design
+    if plan is None:
+        return 0
+    given = [n for n in plan.batches if n is not None]
+    if not given:
+        return plan.n_runs
+    needed = 0
+    if len(given) < len(plan.batches):
+        needed = len(make_design(plan.kind, read_space(record), record.baseline).configs)
+    return needed + sum(given)
 
 
 def make_rankers(names: Sequence[str]) -> list[Ranker] | None:
@@ -146,6 +172,7 @@ def _require_same_task(record: StudyRecord, other: StudyRecord, space: Space) ->
         for what, mine, its in (
             ("objective", *(str(Objective.parse(each.objective)) for each in (record, other))),
             ("workload", record.context.workload, other.context.workload),
+            ("clients", record.context.clients, other.context.clients),
         )
         if mine != its
     ]

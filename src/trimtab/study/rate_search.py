@@ -13,7 +13,7 @@ from trimtab.history import open_history_at
 from trimtab.records import BenchSummary, Objective
 from trimtab.report import measurement_to_json
 from trimtab.space import Config
-from trimtab.study.benching import parse_settings, run_bench
+from trimtab.study.benching import parse_settings, run_bench, with_every_value
 from trimtab.study.file import StudyFile
 from trimtab.study.first import recover_first
 from trimtab.study.preparing import data_ready
@@ -51,7 +51,7 @@ def find_rate(
     with (
         signals_interrupt(),
         open_history_at(file.history, state_dir) as history,
-        open_stage(file, state_dir, changes=bool(settings)) as stage,
+        open_stage(with_every_value(file), state_dir, changes=bool(settings)) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         workload = stage.workload
@@ -60,7 +60,7 @@ def find_rate(
                 f"workload kind={workload.kind!r} cannot run at a given rate (open loop)",
                 hint="its operations are too long, or bound to one another; measure it without --find-rate",
             )
-        config = parse_settings(stage, settings)
+        config = parse_settings(stage, settings, say)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         workload.with_rate(START_PER_S)  # what it refuses shows before anything is changed
         data_ready(stage, state_dir, say)

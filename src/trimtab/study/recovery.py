@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -324,7 +325,7 @@ def _write_point(folder: Path, point: RollbackPoint) -> list[Path]:
 def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Snapshot, Own]]) -> list[Path]:
     written = []
     for snapshot, own in parts:
-        inner = folder / f"{study}-{purpose}-{snapshot.target}"
+        inner = _free(folder, f"{study}-{purpose}-{snapshot.target}")
         inner.mkdir(parents=True, mode=0o700)
         lines = [f"Target {snapshot.target} ({snapshot.kind}) as it was found before Trimtab's change ({purpose}).", ""]
         for number, (name, table) in enumerate(snapshot.files.items(), start=1):
@@ -343,6 +344,12 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
         readme.write_text("\n".join(lines) + "\n")
         written.append(readme)
     return written
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A place in `folder`; another one where two servers have been targets of one name in one study."""
+    places = (folder / name if n == 1 else folder / f"{name}-{n}" for n in count(1))
+    return next(place for place in places if not place.exists())
 
 
 def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:

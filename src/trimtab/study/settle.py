@@ -28,8 +28,7 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     """
     began = replace(scorer.task, budget=_first_budget(stage, record))
     warm = settle_warm_start(stage, history, record, scorer.trials)
-    near = [each.study for each in warm.facts]
-    plan = settle_plan(stage, history, record, expected_trials(began, scorer), near)
+    plan = settle_plan(stage, history, record, expected_trials(began, scorer), warm.facts)
     plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
     kept = warm if stage.file.search.warm_start != "off" else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import SpaceError, UsageError
 from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.space.expression import names_in, parse
@@ -23,7 +23,16 @@ from trimtab.units import format_value, parse_value
 from trimtab.workload import CycledWorkload, Workload, arrivals_s
 from trimtab.workload.server import DATA_PROTOCOLS
 
-__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage", "require_one_context"]
+__all__ = [
+    "Stage",
+    "build_stack",
+    "build_target",
+    "build_workload",
+    "loaded_tier",
+    "longest_arrivals_s",
+    "open_stage",
+    "require_one_context",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,12 +239,21 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
             advice=space.repair(space.canonical(baseline.replace(known))),
             machine=stack.machine(),
             plan=plan_of(
-                file, compiles=any(_compiles(tier.target) for tier in stack.tiers), arrivals_s=arrivals_s(workload)
+                file,
+                compiles=any(_compiles(tier.target) for tier in stack.tiers),
+                arrivals_s=longest_arrivals_s(workload),
             ),
             unfelt=unfelt,
         )
     finally:
         stack.close()
+
+
+def longest_arrivals_s(workload: Workload) -> float:
+    """See `arrivals_s`; of a cycle that of the context whose users take longest to come, for all have one plan."""
+    if isinstance(workload, CycledWorkload):
+        return max(arrivals_s(workload.under(visit.context)) for visit in workload.cycle.visits)
+    return arrivals_s(workload)
 
 
 def _compiles(target: Target) -> bool:
@@ -296,7 +314,9 @@ def _space(
     knobs = [
         replace(knob, default=running[name], is_round=is_round and knob.is_numeric) for name, knob in ranged.items()
     ]
-    also_legal = {name: (states[name].knob.default, *_written(file, knob)) for name, knob in ranged.items()}
+    also_legal = {
+        name: (states[name].knob.default, *_written(file, states[name], knob)) for name, knob in ranged.items()
+    }
     space = Space(knobs, constraints, also_legal=also_legal, fixed=_fixed(states, names, unfelt))
     if not space.is_feasible(space.default()):  # else one is there, and need not be looked for
         space.require_feasible()
@@ -316,13 +336,27 @@ def _require_tuned(file: StudyFile, states: Mapping[str, KnobState], known: Coll
                 )
 
 
-def _written(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
-    """Values of `knob` that the study file itself names: legal as they stand, however odd."""
-    found: list[Value] = []
+def _written(file: StudyFile, state: KnobState, knob: Knob) -> tuple[Value, ...]:
+    """Values of `knob` that the study file itself names: legal as they stand, however odd, where the target accepts them."""
+    named: dict[str, tuple[Value, ...]] = {"levels_of": _named_levels(file, knob), "advice": ()}
     if knob.name in file.search.advice:
-        found.append(_advised(knob, file.search.advice[knob.name]))
-    if knob.name in file.search.ranges and knob.low is not None and knob.high is not None:
-        found += [knob.low, knob.high]
+        named["advice"] = (_advised(knob, file.search.advice[knob.name]),)
+    for table, values in named.items():
+        for value in values:
+            _require_accepted(state, value, table)
+    ends = (knob.low, knob.high) if knob.name in file.search.ranges else ()
+    return (*named["advice"], *named["levels_of"], *(end for end in ends if end is not None))
+
+
+def _named_levels(file: StudyFile, knob: Knob) -> tuple[Value, ...]:
+    """The numbers of which a grid is to be made; whatever is none is the searcher's to refuse."""
+    levels = file.search.options.get("levels_of")
+    wish = levels.get(knob.name) if isinstance(levels, Mapping) else None
+    found: list[Value] = []
+    for each in wish if isinstance(wish, list) and knob.is_numeric else ():
+        with suppress(SpaceError):
+            value = knob.parse(each) if isinstance(each, str) else knob.cast(each)
+            found += [] if value is None else [value]
     return tuple(found)
 
 
@@ -342,16 +376,24 @@ def _ranged(state: KnobState, ends: tuple[str | int | float, str | int | float] 
     if not knob.is_numeric:
         raise UsageError(f"search.ranges names {knob.name!r}, which is a {knob.kind}", hint="only numbers have ranges")
     low, high = (_number(knob, end, "ranges") for end in ends)
-    accepted = [format_value(end, "") for end in (state.vendor_low, state.vendor_high) if end is not None]
     for value in (low, high):
-        if (state.vendor_low is not None and value < state.vendor_low) or (
-            state.vendor_high is not None and value > state.vendor_high
-        ):
-            raise UsageError(
-                f"search.ranges {knob.name}={knob.format(value)} is not accepted by the target",
-                hint=f"it accepts {' to '.join(accepted)} {knob.unit}".rstrip(),
-            )
-    return replace(knob, low=low, high=high, step=None, special=(), log=knob.log and low > 0)
+        _require_accepted(state, value, "ranges")
+    # The grid begins at `low`: where that is off the target's own, each value of it would be.
+    step = knob.step if knob.kind is KnobKind.INTEGER and knob.step and low % knob.step == 0 else None
+    return replace(knob, low=low, high=high, step=step, special=(), log=knob.log and low > 0)
+
+
+def _require_accepted(state: KnobState, value: Value, table: str) -> None:
+    """Raises UsageError when the target accepts no such number; special ones may lie outside of what it else accepts."""
+    knob, ends = state.knob, (state.vendor_low, state.vendor_high)
+    if isinstance(value, str) or (table != "ranges" and value in (*knob.special, knob.default, state.running)):
+        return
+    if (ends[0] is not None and value < ends[0]) or (ends[1] is not None and value > ends[1]):
+        accepted = [format_value(end, "") for end in ends if end is not None]
+        raise UsageError(
+            f"search.{table} {knob.name}={knob.format(value)} is not accepted by the target",
+            hint=f"it accepts {' to '.join(accepted)} {knob.unit}".rstrip(),
+        )
 
 
 def _number(knob: Knob, text: str | int | float, table: str) -> int | float:

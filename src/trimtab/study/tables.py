@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from trimtab.study.stack_table import flat
 from trimtab.trial import GuardLimits
@@ -15,11 +15,19 @@ __all__ = ["BENCH", "RATE", "GuardTable", "MeasureTable", "ProofTable", "SearchT
 
 BENCH, RATE = ".bench", ".rate"
 """Behind the name of a study: what the history calls the measurements of `trimtab bench` and `bench --find-rate` for it."""
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_switch(cls, value: object, info: ValidationInfo) -> object:
+        """`latency_factor = true` would be a factor of 1, which stops every run that is slower than the baseline."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in (int, float):
+            raise ValueError("must be a number, not true or false")
+        return value
 
 
 class StudyTable(_Table):
@@ -34,6 +42,7 @@ class StudyTable(_Table):
     seed: int = Field(1, ge=0, lt=2**32, description="random seed of the search and of the load's parameters")
     history: str | None = Field(
         None,
+        min_length=1,
         description="file (relative to the study file) or postgresql:// URL of the history; default: STATE/history.db",
     )
     keep_query_text: bool = Field(
@@ -43,7 +52,7 @@ class StudyTable(_Table):
     @field_validator("name")
     @classmethod
     def _is_name(cls, name: str) -> str:
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             raise ValueError("must be 1 to 64 letters, digits, '.', '_' or '-', and start with a letter or digit")
         ending = next((each for each in (BENCH, RATE) if name.endswith(each)), None)
         if ending is not None:
@@ -115,8 +124,8 @@ class GuardTable(_Table):
     lag: str = Field("10s", description="how much further a standby may fall behind during a trial")
     regression_budget: str = Field("0", description="user time that slow and failed trials may cost in total (clients x "
                                    "seconds lost against the baseline) before the search ends; 0: unlimited")  # fmt: skip
-    stop_file: str | None = Field(None, description="stop file: while this file exists, everything is restored and stops; "
-                                  "default: STATE/stop")  # fmt: skip
+    stop_file: str | None = Field(None, min_length=1, description="stop file: while this file exists, everything is restored "
+                                  "and stops; default: STATE/stop")  # fmt: skip
 
     @property
     def limits(self) -> GuardLimits:
@@ -141,10 +150,10 @@ class GuardTable(_Table):
         return parse_duration(self.regression_budget)
 
 
-class SearchTable(BaseModel):
+class SearchTable(_Table):
     """The searcher. Its options are keys of the same table; see below."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(extra="allow")
     searcher: str = Field("auto", description="short name of a searcher; see `trimtab plugins`")
     constraints: tuple[str, ...] = Field(
         (), description='further constraints between settings, such as "min_wal_size <= max_wal_size"'

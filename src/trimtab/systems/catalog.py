@@ -133,6 +133,7 @@ class CatalogKnob(OverlayKnob):
         channel: in which file; the only one when it is not given.
         formerly: its address in files of earlier versions, which the program still reads, and not beside the other one: while the
             file has that, the knob is locked.
+        also: further names of it, which the program tells it by where a file gives it under one of them.
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
@@ -157,6 +158,7 @@ class CatalogKnob(OverlayKnob):
     address: str = ""
     channel: str = ""
     formerly: str = ""
+    also: tuple[str, ...] = ()
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""

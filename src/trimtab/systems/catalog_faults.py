@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -34,6 +35,7 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     yield from _template_faults(catalog)
     yield from _unit_faults(catalog)
     yield from _lifecycle_faults(catalog)
+    yield from _command_faults(catalog)
     yield from _live_faults(catalog)
     for each in catalog.constraint:
         yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"), is_condition=True)
@@ -107,6 +109,22 @@ def _lifecycle_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
                     f"[embedded.{version}] paths and the channels differ in {name!r}",
                     "each channel needs a file in its folder",
                 )
+
+
+def _command_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Commands that cannot be run; those of [lifecycle] are looked at with its other keys."""
+    texts = {f"[facts] {name}": text for name, text in catalog.facts.items()}
+    for name, channel in catalog.channel.items():
+        asked = {"read": channel.read, "check": channel.check}
+        texts |= {f"[channel.{name}] {key}": text for key, text in asked.items() if text}
+    for where, text in texts.items():
+        try:
+            words = shlex.split(text)
+        except ValueError as error:
+            yield f"{where}={text!r} cannot be split into words: {str(error).lower()}", "close the quotes in it"
+            continue
+        if not words:
+            yield f"{where}={text!r} is empty", "write a command, or leave the key out"
 
 
 def _live_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:

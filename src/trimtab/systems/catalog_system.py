@@ -20,7 +20,7 @@ from trimtab.systems.catalog_file import kept_catalog, parse_catalog
 from trimtab.systems.channel_kinds import make_channel
 from trimtab.systems.channel_paths import channel_paths, names_of_folders, needs_disk, needs_mount, paths_of_lock
 from trimtab.systems.command_lifecycle import AlwaysThere
-from trimtab.systems.command_settings import CommandSettings
+from trimtab.systems.command_settings import CommandSettings, of_right_shape
 from trimtab.systems.copies import copy_options
 from trimtab.systems.file_change import Files, Words
 from trimtab.systems.file_channel import FileChannel, file_lines, named_disk_lines
@@ -101,7 +101,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def _table(cls, name: str, settings: Mapping[str, Any], directory: Path | None) -> Any:
         where = cls.catalogue_file(name, settings, directory)
         catalog = parse_catalog(cls.catalogue_text(where), name=where)
-        whole = with_usual(name, catalog, {"kind": cls.KIND, **settings}, directory)
+        whole = with_usual(name, catalog, {"kind": cls.KIND, **of_right_shape(name, settings)}, directory)
         return require_hidden(name, super()._table(name, whole, directory), catalog)
 
     @classmethod

@@ -75,6 +75,7 @@ class AlwaysThere:
         self._place = cache_root() / settings.kind / f"{re.sub(r'[^A-Za-z0-9_-]', '_', name)}-{digest}"
         self._output = ""
         self._log_start = 0
+        self._told: set[str] = set()
 
     @property
     def pid(self) -> int | None:
@@ -276,10 +277,11 @@ class AlwaysThere:
         return self._run(command, more=more)
 
     def values(self, addresses: Sequence[str]) -> dict[str, str]:
-        """What the `read` command prints of each address: of {addresses} all at once, of {address} one by one.
+        """What the `read` command prints of each address: of {address} one by one, of {addresses} all at once; those that the
+        program does not have are missing then.
 
         Raises:
-            TargetError: the command fails, or does not show one of them.
+            TargetError: the command fails, or does not show any of them, or one that it has shown before.
         """
         if not addresses:
             return {}
@@ -287,14 +289,15 @@ class AlwaysThere:
         if "{addresses}" not in command:
             return {address: self._read([address])[-1] for address in addresses}
         lines = self._read(addresses)
-        found = {address: printed_beside(lines, address) for address in addresses}
-        missing = next((address for address, value in found.items() if value is None), None)
-        if missing is not None:
+        found = {at: value for at in addresses if (value := printed_beside(lines, at)) is not None}
+        gone = next((at for at in addresses if at not in found and (at in self._told or not found)), None)
+        if gone is not None:
             raise TargetError(
-                f"read={command!r} shows no value of address={missing!r}",
+                f"read={command!r} shows no value of address={gone!r}",
                 hint="run it by hand; it must print each address and its value, on one line or on two",
             )
-        return {address: value for address, value in found.items() if value is not None}
+        self._told |= found.keys()
+        return found
 
     def shown(self, address: str) -> str | None:
         """What the `read` command prints of one address, "" for an empty value; None where it shows none."""
@@ -306,10 +309,10 @@ class AlwaysThere:
 
     def _read(self, addresses: Sequence[str]) -> list[str]:
         command, argv = self.settings.read or "", list[str]()
-        for word in shlex.split(command):
+        for word in shlex.split(filled(command, self.settings.names)):
             more = {"address": addresses[0]}
             argv += addresses if word == "{addresses}" else [filled(word, {**self.names, **more})]
-        result = self.host.run(argv, timeout_s=_READ_S, folder=self.folder, env=self._passwords.environment(command))
+        result = self._ran(argv, timeout_s=_READ_S, env=self._passwords.environment(command))
         lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
         if result.exit_code != 0 or not lines:
             raise TargetError(
@@ -349,14 +352,23 @@ class AlwaysThere:
         """Runs a command; a private program's as the user that it runs as."""
         limit_s = self.settings.restart_timeout_s if timeout_s is None else timeout_s
         other = self.runs_as if self.runs_as is not None and not self.runs_as.is_me else None
-        return self.host.run(
+        return self._ran(
             self.words(command, more),
             timeout_s=limit_s,
-            folder=self.folder,
             env=self._passwords.environment(command),
             user=other.uid if other is not None else None,
             group=other.gid if other is not None else None,
         )
+
+    def _ran(self, argv: Sequence[str], **how: Any) -> CommandResult:
+        """What a command says that is run in its folder."""
+        try:
+            return self.host.run(argv, folder=self.folder, **how)
+        except TargetError as error:
+            if not isinstance(error.__cause__, OSError) or self.folder.is_dir():
+                raise
+            text = f"cannot run command={argv[0]!r}: there is no folder={str(self.folder)!r}"
+            raise TargetError(text, hint="give `folder` in the target's table") from error.__cause__
 
     def _command(self, key: str, command: str) -> None:
         self._require_success(key, command, self._run(command))

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import shlex
 from abc import ABC
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
+from trimtab.errors import UsageError
 from trimtab.redact import remember
 from trimtab.systems.mount_options import MOUNT
 from trimtab.systems.passwords import URL, public_url, separated
 from trimtab.systems.settings import ServerSettings, full_path
 from trimtab.systems.table_options import TABLE
 
-__all__ = ["CommandSettings"]
+__all__ = ["CommandSettings", "of_right_shape"]
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 _COMMANDS = ("run", "start", "stop", "reload", "restart", "health", "read", "features", "counters")
@@ -185,3 +187,21 @@ class CommandSettings(ServerSettings, ABC):
 def _full(text: str, directory: Path) -> str:
     """A path from the study file's folder; the name of a table stays as it is, and so does a mounted file system."""
     return text if text.startswith((TABLE, MOUNT)) else full_path(text, directory)
+
+
+def of_right_shape(name: str, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of a target called `name`, which can be joined with that of a catalogue: all other faults are found afterwards.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    for key in ("names", "passwords"):
+        if not isinstance(table.get(key, {}), Mapping):  # what it is instead may be a password
+            raise UsageError(
+                f"[target.{name}] {key} is not a table", hint=f'write it as in: {key} = {{ NAME = "..." }}'
+            )
+    if not isinstance(version := table.get("embedded", ""), str | None):
+        raise UsageError(
+            f"[target.{name}] embedded={version!r} is not a text", hint='write a version as in: embedded = "2.4"'
+        )
+    return table

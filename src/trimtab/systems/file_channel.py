@@ -81,7 +81,7 @@ class FileChannel:
 
     def _lacking(self) -> str:
         """Why a file that is not there cannot be made; "" when it can."""
-        if self._must_exist:
+        if self._must_exist or self._in_place:  # only what is there is written in place
             return f"there is no file={str(self.path)!r}: name the one that the program reads"
         folder = str(self.path.parent)
         return "" if os.path.isdir(folder) else f"there is no folder={folder!r}: name the file that the program reads"
@@ -185,7 +185,7 @@ class FileChannel:
         found = self.with_mode_of(now, found)
         if now == found or now is None:
             return now
-        if file_digest(now) == left_digest:
+        if file_digest(now) == left_digest or self._is_cut_off(now, found, ours):
             return found
         try:
             text = self.codec.withdraw(_text(now), _text(found) if found is not None else self._fresh(), ours)
@@ -237,8 +237,38 @@ class FileChannel:
             value = self.codec.read(_text(copy))
             text = "".join(located.value for located in value.values()) + "\n" if not self.is_lasting else _text(copy)
             self._host.write_in_place(self.path, text.encode("latin-1"))
+            self._require_whole(text)
         else:
             self._host.write_file(self.path, copy)
+
+    def _require_whole(self, text: str) -> None:
+        """That a file which was written in place holds all of it: a full disk takes the beginning alone.
+
+        Raises:
+            TargetError: it does not.
+        """
+        now = self.read() if self.is_lasting else None
+        if now is not None and len(now.content) < len(text) and text.startswith(_text(now)):
+            raise TargetError(
+                f"file={str(self.path)!r} was written in part only: {len(now.content)} of {len(text)} bytes",
+                hint="make room on its disk",
+            )
+
+    def _is_cut_off(self, now: FileCopy, found: FileCopy | None, ours: Mapping[str, Sequence[str]]) -> bool:
+        """Whether `now` is the beginning of what we wrote in place, or wrote back: a kill or a full disk took the rest."""
+        if found is None or not (self._in_place and self.is_lasting):
+            return False
+        whole, (lines, end, rest) = _text(found), _text(now).rpartition("\n")
+        changes: list[Mapping[str, str]] = [{}, *({at: text} for at, texts in ours.items() for text in texts)]
+        try:
+            begun = self.codec.withdraw(lines + end, whole, ours) + rest
+        except CodecError:
+            begun = _text(now)
+        try:
+            goals = [self.codec.write(whole, change) for change in changes]
+        except CodecError:
+            return False
+        return any(len(begun) < len(goal) and goal.startswith(begun) for goal in goals)
 
     def remove_leftover(self) -> None:
         """Removes what a `put` that was killed has left beside it."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from trimtab.errors import TargetError
 from trimtab.host import is_running, process_mark, processes
 from trimtab.systems.account import Account
 from trimtab.systems.process import ServerProcess
@@ -36,14 +38,29 @@ class OwnProcess(ServerProcess):
         """Starts it; does not wait until it serves.
 
         Raises:
-            TargetError: the command cannot be run.
+            TargetError: the command cannot be run, or it cannot be recorded which process it is: it is ended again then.
         """
-        self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self._record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise self._unrecorded(error) from error
         self.end_orphans()
         self._spawn(self._argv(), self._folder, self._note)
 
     def _note(self, pid: int) -> None:
-        self._record.write_text(f"{pid} {process_mark(pid)}\n")
+        try:
+            self._record.write_text(f"{pid} {process_mark(pid)}\n")
+        except OSError as error:
+            self._end(pid, self.FORCE)
+            with suppress(OSError):
+                self._record.unlink(missing_ok=True)
+            raise self._unrecorded(error) from error
+
+    def _unrecorded(self, error: OSError) -> TargetError:
+        return TargetError(
+            f"the record of the program's process, file={str(self._record)!r}, cannot be written: {error.strerror}",
+            hint="make room on its disk, or set TRIMTAB_CACHE to a folder that can be written",
+        )
 
     def _recorded(self) -> tuple[int, str] | None:
         try:

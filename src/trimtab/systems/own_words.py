@@ -69,10 +69,22 @@ class OwnWords:
         text = self._told("read", table.read, is_lasting="{pid}" in table.read)
         if head := table.shows_files:
             self._files = [Path(line.removeprefix(head)) for line in text.splitlines() if line.startswith(head)]
+        names = self._further_names(addresses, channel.name)
         try:
-            return printed_values(table.prints, text, addresses)
+            told = printed_values(table.prints, text, [*addresses, *names])
         except CodecError as error:
             raise TargetError(f"read={table.read!r} is not understood: {error.message}", hint=error.hint) from error
+        return {names.get(name, name): told[name] for name in (*names, *addresses) if name in told}
+
+    def _further_names(self, addresses: Sequence[str], channel: str) -> dict[str, str]:
+        """Further name -> address, of those of these addresses that have some."""
+        catalog, asked = self._catalog, frozenset(addresses)
+        knobs = {
+            name: knob.also for name, knob in catalog.knob.items() if knob.also and catalog.channel_of(name) == channel
+        }
+        return {
+            other: at for name, also in knobs.items() if (at := catalog.address_of(name)) in asked for other in also
+        }
 
     def text(
         self, channel: FileChannel, told: Mapping[str, str] | None, place: Place, in_file: str | None
@@ -89,7 +101,8 @@ class OwnWords:
             return in_file
         if self._catalog.channel[channel.name].prints == "settings":
             return told.get(place.address, in_file)  # it may be told whole and in no other way than its file
-        return place.told(told)
+        found = place.told(told)
+        return in_file if found is None and self._settings.read is not None else found
 
     def unread(self) -> tuple[str, ...]:
         """That the program has not read a file of those that its last `values` came from since somebody wrote it."""
@@ -106,7 +119,8 @@ class OwnWords:
         """Why the program here has no such setting; "" when it may have it."""
         entry, address = self._catalog.knob[name], self._catalog.address_of(name)
         channel = self._catalog.channel[self._catalog.channel_of(name)]
-        if channel.tells_all and values is not None and address not in values:
+        tells_all = channel.tells_all or self._settings.read is not None
+        if tells_all and values is not None and address not in values:
             return "this program has no such setting, or does not show it"
         if not self._is_without(entry.needs):
             return ""
@@ -131,7 +145,8 @@ class OwnWords:
         command = self._settings.features
         if not need or command is None or (is_cql(self._reach.filled(command)) and not self._reach.is_up()):
             return False
-        return need not in self._told("features", command, is_lasting=True)
+        begin = r"(?<!\w)" if need[0].isalnum() else ""  # file_cache_module is no cache_module
+        return re.search(begin + re.escape(need), self._told("features", command, is_lasting=True)) is None
 
     def facts(self) -> Mapping[str, float]:
         """The facts of the catalogue that the program tells now; none while it does not run.

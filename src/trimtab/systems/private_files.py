@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from trimtab.errors import TargetError
 from trimtab.host import FileCopy, LocalHost
 from trimtab.systems.account import cache_root, server_account
 
@@ -23,9 +24,18 @@ def keep_file(server: str, content: bytes, suffix: str) -> Path:
         server: by which a private server is known, and its files with it.
         content: of the file.
         suffix: of its name.
+
+    Raises:
+        TargetError: it cannot be written.
     """
     account, folder = server_account(), _root() / server
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TargetError(
+            f"cannot make folder={str(folder)!r} for files of a private server: {error.strerror}",
+            hint="set TRIMTAB_CACHE to a folder that can be written",
+        ) from error
     path = folder / f"{hashlib.sha256(content).hexdigest()[:16]}{suffix}"
     LocalHost().write_file(path, FileCopy(content=content, mode=0o600, uid=account.uid, gid=account.gid))
     return path

@@ -52,6 +52,16 @@ def await_end(find_pid: Callable[[], int | None]) -> None:
         time.sleep(_END_POLL_S)
 
 
+def _not_run(program: str, folder: Path, error: OSError) -> TargetError:
+    if not folder.is_dir():
+        text = f"cannot run command={program!r}: there is no folder={str(folder)!r}"
+        return TargetError(text, hint="give the folder in which it is to run")
+    return TargetError(
+        f"cannot run command={program!r}: {error.strerror}",
+        hint="give the path of an installed program; its PATH is /usr/bin:/bin",
+    )
+
+
 class ServerProcess(ABC):
     """One server; a kind of server says how it is found, started and stopped.
 
@@ -148,10 +158,7 @@ class ServerProcess(ABC):
                     extra_groups=[] if switch else None,
                 )
             except OSError as error:
-                raise TargetError(
-                    f"cannot run command={argv[0]!r}: {error.strerror}",
-                    hint="give the path of an installed program; its PATH is /usr/bin:/bin",
-                ) from error
+                raise _not_run(argv[0], folder, error) from error
         if on_spawn is not None:
             on_spawn(self._child.pid)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,7 +14,8 @@ from trimtab.trial.change import Goal, change, memory_detail, put_back
 from trimtab.trial.deadman import DeadMan, relieved
 from trimtab.trial.entry import APPLIED, FAILED, RESTORED, Entry, own_to_json
 from trimtab.trial.journal import Journal
-from trimtab.trial.signals import signals_wait
+from trimtab.trial.signals import signals_interrupt, signals_wait
+from trimtab.trial.stop import Interrupted
 from trimtab.trial.undo import REMOVE, undo, ways_out
 
 if TYPE_CHECKING:
@@ -31,16 +33,30 @@ _MAX_REPEATS = 3
 
 
 @contextmanager
-def _watched(entry: Entry) -> Iterator[DeadMan]:
-    """The dead-man over `entry` while its change is made; signals that ask to stop wait for its end."""
-    with signals_wait():
-        try:
-            deadman = DeadMan.start(entry)
-        except BaseException:
-            entry.close("nothing was changed")
-            raise
-        with relieved(deadman, entry):
-            yield deadman
+def _watched(entry: Entry, *, done: str, hint: str) -> Iterator[DeadMan]:
+    """The dead-man over `entry` while its change is made; signals that ask to stop wait for its end.
+
+    Whoever has asked is told what has become of it: the error that it has ended with, or, in an `Interrupted`, that it is `done`.
+    """
+    is_done = False
+    try:
+        with signals_interrupt(), signals_wait():
+            try:
+                deadman = DeadMan.start(entry)
+            except BaseException:
+                entry.close("nothing was changed")
+                raise
+            with relieved(deadman, entry):
+                yield deadman
+            is_done = True
+    except KeyboardInterrupt as asked:
+        if is_done:
+            raise Interrupted(
+                f"stopped by the user, when study={entry.study!r} was {done} already", hint=hint
+            ) from asked
+        if isinstance(asked.__context__, TrimtabError):
+            raise asked.__context__ from None
+        raise
 
 
 def commit(
@@ -67,7 +83,9 @@ def commit(
         ApplyError, TargetError: a tier could not be changed; all are as they were. Or the audit log cannot be written, when
             all are changed: the message says so.
         RestoreError: one could not be changed, and one not be put back: the journal entry stays open.
+        Interrupted: all are changed, and somebody has asked to stop meanwhile.
     """
+    _require_no_other(file, study)
     stack.preflight(config)
     models = stack.models(context if context is not None else _one_client())
     entry = Journal(state_dir).begin(*stack.snapshots(), study=study, purpose="apply")
@@ -89,7 +107,7 @@ def commit(
         keep(snapshots, list(owns.values()))
         return done.effective
 
-    with _watched(entry) as deadman:
+    with _watched(entry, done="applied", hint=f"`trimtab rollback {study}` takes it back") as deadman:
         try:
             for _ in range(_MAX_REPEATS):
                 deadman.wait_ready()
@@ -105,6 +123,15 @@ def commit(
                 raise
             _give_up(stack, entry, tried, deadman, error)
             raise
+
+
+def _require_no_other(file: Path, study: str) -> None:
+    """That no other process has applied the study since the caller looked: what it found would be lost with its `file`."""
+    if os.path.lexists(file):
+        raise TargetError(
+            f"another process has just applied study={study!r}: there is file={str(file)!r}; nothing was changed",
+            hint=f"`trimtab rollback {study}` takes it back",
+        )
 
 
 def _one_client() -> Context:
@@ -159,9 +186,10 @@ def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str,
     Raises:
         LockedError: another tuner works on a target.
         RestoreError: something of ours still stands; the journal entry and `file` stay.
+        Interrupted: all is taken back, and somebody has asked to stop meanwhile.
     """
     entry = Journal(state_dir).begin(*snapshots, study=study, purpose="rollback")
-    with _watched(entry) as deadman:
+    with _watched(entry, done="rolled back", hint="nothing of it is left to take back") as deadman:
         for snapshot, own in zip(snapshots, owns, strict=True):
             entry.note(APPLIED, {"target": snapshot.target, "own": own_to_json(own)})
         entry.note(REMOVE, {"file": str(file)})  # last: without it `undo` knows that nothing was taken back yet

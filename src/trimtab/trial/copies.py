@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,8 @@ def note_dropped(entry: Entry, target: str) -> None:
 def copies_while_preparing(stack: Stack, names: Sequence[str], state_dir: Path, study: str) -> Iterator[None]:
     """Inside, a preparation may try out copies of these names; an entry of its own has them until they are dropped at the end.
 
+    After a preparation that has failed, one that cannot be dropped is named by the next command: no runs follow that drop it.
+
     Raises:
         TargetError: they cannot be written down; nothing was made then.
     """
@@ -46,15 +48,22 @@ def copies_while_preparing(stack: Stack, names: Sequence[str], state_dir: Path, 
         yield
         return
     from trimtab.trial.journal import Journal
+    from trimtab.trial.undo import tell_later
 
     entry = Journal(state_dir).begin(*stack.snapshots(), study=study, purpose="prepare")
+    is_done = False
     try:
         note_copies(entry, stack.data.name, names)
         yield
+        is_done = True
     finally:
         with signals_wait():
             drop_copies(entry, stack.data.name, stack.data.target)
-            entry.close("nothing was changed")
+            told = "; ".join(told_of_copies(entry))
+            if not is_done and any(step == _LEFT for step, _ in entry.steps()):
+                with suppress(OSError):
+                    tell_later(state_dir, f"study {study}: {told}")
+            entry.close("; ".join(filter(None, ("nothing was changed", told))))
 
 
 def copies_of(entry: Entry, target: str) -> tuple[str, ...]:

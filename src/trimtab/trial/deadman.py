@@ -82,10 +82,8 @@ class _Heart:
     def _beat(self) -> None:
         while not self._stopping.wait(self._every_s):
             self._look()
-            try:
+            with suppress(OSError):  # the dead-man is gone: that shows where it is asked, and is no pause of the tuner
                 os.write(self._beats, b".")
-            except OSError:
-                return  # the dead-man is gone; its end shows where it is asked
 
     def _look(self) -> None:
         now = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -221,26 +219,32 @@ class DeadMan:
 
         Raises:
             TargetError: the dead-man does not run (the change is not made), or interferes again and again.
+            RestoreError: it has interfered, and failed; a restore is made again then, too.
         """
+        settle = self._settle_for_restore if even_alone else self.settle
         for _ in range(_MAX_REPEATS):
-            if even_alone:
-                with suppress(RestoreError):  # this is the restore that it could not make
-                    self.settle()
-            else:
+            if not even_alone:
                 self.wait_ready()
-                self.settle()
+            settle()
             try:
                 result = change()
             except TrimtabError:
-                if self.settle():
+                if settle():
                     continue
                 raise
-            if not self.settle():
+            if not settle():
                 return result
         raise TargetError(
             f"Trimtab was suspended several times for more than {format_duration(self._silence_s)}",
             hint="is the machine overloaded or suspended? TRIMTAB_DEADMAN sets another time",
         )
+
+    def _settle_for_restore(self) -> bool:
+        """As `settle`, before or after a restore: that makes up for one that it could not make."""
+        try:
+            return self.settle()
+        except RestoreError:
+            return True
 
     def paused_s(self) -> float:
         """How long the tuner stood still since the last call, when that is too long for a measurement; else 0."""

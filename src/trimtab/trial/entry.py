@@ -272,6 +272,9 @@ class Entry:
             except BlockingIOError:
                 os.close(handle)
                 return None
+            except OSError:
+                os.close(handle)
+                raise
             if path.exists():
                 return handle
             os.close(handle)  # its last holder has closed the entry

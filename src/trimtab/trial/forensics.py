@@ -20,7 +20,7 @@ from trimtab.records import Fault, Status, Trial
 from trimtab.systems import Disturbance, Evidence, Stack, Undone
 from trimtab.systems.undo import InForceError
 
-__all__ = ["Diagnosis", "Sentinel", "cleared", "diagnose", "retried", "stuck", "told"]
+__all__ = ["Diagnosis", "Sentinel", "cleared", "diagnose", "retried", "stuck", "told", "with_log"]
 
 _SHOWN_SYMPTOMS = 2
 _UNKNOWN = "it left no word of why"
@@ -126,6 +126,11 @@ def cleared(error: RestoreError) -> RestoreError:
     return error if text in error.message else RestoreError(f"{text}: {error.message}", hint=error.hint)
 
 
+def with_log(message: str, log_excerpt: str) -> str:
+    """The message, and below it what the target's log says."""
+    return f"{message}\n{log_excerpt}" if log_excerpt else message
+
+
 class Sentinel:
     """Asks a stack for evidence and for what others did to it; one that cannot tell has neither."""
 
@@ -171,14 +176,20 @@ class Sentinel:
             return diagnose(reason.partition("\n")[0], evidence)
         return Diagnosis(Fault.LOAD, status, reason)
 
-    def before(self) -> Disturbance | None:
+    def before(self, disturbed: Callable[[], None]) -> Disturbance | None:
         """What stands in the way of a trial now; what is over already is none.
+
+        Args:
+            disturbed: called when there was anything, over or not: a restart, say, has left nothing warm.
 
         Raises:
             ForeignChangeError: somebody else changed the target.
             TargetError: it cannot be reached.
         """
-        return self._first() and self._first()
+        if self._first() is None:
+            return None
+        disturbed()
+        return self._first()
 
     def after(self) -> Disturbance | None:
         """What happened to the target during a trial and spoils its measurement; None too when it does not answer.

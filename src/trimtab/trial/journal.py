@@ -91,6 +91,7 @@ class Journal:
                 made.append(entry.path.with_suffix(suffix))
                 write_new_file(made[-1], content, made[-1].with_suffix(f"{suffix}.partial"))
             sync_folder(self._directory)
+            _require_locks(entry)
             begin_beside(snapshots, line)
         except OSError as error:
             for path in reversed(made):
@@ -212,6 +213,19 @@ class Journal:
                 hint="run `trimtab recover` of the version that wrote it",
             )
         return _entry(path, heads[0])
+
+
+def _require_locks(entry: Entry) -> None:
+    """That whoever takes the change back can claim the entry.
+
+    Raises:
+        OSError: its file system locks no files, as some of clusters.
+    """
+    try:
+        with entry.claim():
+            return
+    except OSError as error:
+        raise OSError(error.errno, f"files there cannot be locked ({error.strerror})") from error
 
 
 def _head(entry: Entry) -> dict[str, Any]:

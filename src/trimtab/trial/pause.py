@@ -1,4 +1,7 @@
-"""A trial during which Trimtab stood still (SIGSTOP, a sleeping laptop) is made again: it shows nothing of its config."""
+"""A trial during which Trimtab stood still (SIGSTOP, a sleeping laptop) is made again: it shows nothing of its config.
+
+Not one that the config has ended by taking the machine's memory or disk: that keeps Trimtab waiting as well, in every run.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from trimtab.errors import LoadError, TrimtabError
-from trimtab.records import Trial
+from trimtab.records import Fault, Status, Trial
 from trimtab.trial.deadman import DeadMan
 from trimtab.units import format_duration
 
@@ -42,7 +45,7 @@ def unless_paused(
                 raise
         else:
             paused_s = deadman.paused_s()
-            if not paused_s:
+            if not paused_s or _has_taken_all(trial):
                 return replace(trial, cost_s={**trial.cost_s, "failed": lost_s}) if lost_s else trial
         lost_s += time.monotonic() - started
         say(f"Trimtab was suspended for {format_duration(paused_s)}: the trial is repeated")
@@ -50,3 +53,8 @@ def unless_paused(
         "Trimtab was stopped in every run of a trial",
         hint="keep the machine from suspending, and do not stop the process; then start the command again",
     )
+
+
+def _has_taken_all(trial: Trial) -> bool:
+    """Whether the server's own demand for memory or disk was seen to be too much, which is no measure of time."""
+    return (trial.status, trial.fault) == (Status.CRASHED, Fault.RESOURCE)

@@ -31,7 +31,7 @@ from trimtab.trial.deadman import DeadMan, relieved
 from trimtab.trial.draft import Draft
 from trimtab.trial.entry import FAILED, Entry
 from trimtab.trial.follow import settle
-from trimtab.trial.forensics import Diagnosis, Sentinel, cleared, retried, stuck, told
+from trimtab.trial.forensics import Diagnosis, Sentinel, cleared, retried, stuck, told, with_log
 from trimtab.trial.generator import Generator
 from trimtab.trial.guard import GuardLimits
 from trimtab.trial.guarding import Guarding
@@ -95,7 +95,6 @@ class TrialRoom:
         self._study = study
         self._purpose = purpose
         self._listener: TrialListener = listener or Silent()
-        self._is_interrupted = is_interrupted
         self.guarding = guarding or Guarding(GuardLimits(), state_dir / "stop")
         self._say = say
         self.generator = Generator(say)
@@ -103,7 +102,7 @@ class TrialRoom:
         self._deadman: DeadMan | None = None
         self._is_changed = self._has_failed = self._is_stuck = self._is_restarted = False
         self._runs = Runs(stack, self.guarding, listener=self._listener, is_interrupted=is_interrupted, say=say)
-        self._stolen = StolenTime(say, lambda: is_interrupted() or self.guarding.switch.is_on)
+        self._stolen = StolenTime(say, self._runs.is_over)
         self._sentinel = Sentinel(stack)
         self._set = Config({})
         """What is set over the values as found, when nothing has failed since."""
@@ -127,10 +126,16 @@ class TrialRoom:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with relieved(self._guard, self._opened), signals_wait():
-            with self._runs.cleaned_up(self._workload):
-                self.restore()
-            if not self._is_stuck:
+            foreign: ForeignChangeError | None = None
+            try:
+                with self._runs.cleaned_up(self._workload):
+                    self.restore()
+            except ForeignChangeError as found:  # what is ours is taken back all the same, where that is safe
+                foreign = found
+            if not (self._is_changed or self._is_stuck):
                 self._opened.close(self._outcome)
+            if foreign is not None:
+                raise foreign
 
     @property
     def _opened(self) -> Entry:
@@ -188,9 +193,14 @@ class TrialRoom:
         return done
 
     def _resync(self) -> None:
-        """After the dead-man has put the target back under a tuner that stood still: the target learns that it is as found."""
+        """After the dead-man has put the target back under a tuner that stood still: the target learns that it is as found.
+
+        It may have been restarted for that.
+        """
         if self._guard.has_fired():
+            self._runs.warmth.lost()
             self._take_back()
+            self._is_restarted = True
 
     def _withdrawn(self, error: ForeignChangeError) -> ForeignChangeError:
         """Takes back what is ours of a target that somebody else has changed; the error with what became of it."""
@@ -247,11 +257,9 @@ class TrialRoom:
         hand_over: bool,
         searcher: str,
     ) -> Trial:
-        self.guarding.switch.stop_if_on()
-        if self._is_interrupted():
-            raise Interrupted
         draft = Draft(number=number, role=role, config=config, context=self._workload.context, searcher=searcher)
         self._settle(draft.costs)
+        self._runs.stop_if_asked()
         refused = self._check(self._changes(config), config, draft.costs)
         if refused is not None:
             return draft.ended(*refused)
@@ -269,7 +277,7 @@ class TrialRoom:
         """Waits for tiers that a way back has made wait; not before somebody asks for a trial, who may also ask to stop."""
         if self._is_restarted:
             started = time.monotonic()
-            settle(self._stack, self._is_interrupted)
+            settle(self._stack, self._runs.is_over)
             costs.add("restore", time.monotonic() - started)
             self._is_restarted = False
 
@@ -302,18 +310,15 @@ class TrialRoom:
     def _look(self) -> tuple[Status, str, Fault] | None:
         """What stands in the way of a trial; a target that somebody has stopped since the last one is brought up."""
         try:
-            found = self._sentinel.before()
+            found = self._sentinel.before(self._runs.warmth.lost)
         except ForeignChangeError:
             raise
         except TargetError as error:
             self._say(f"the target does not answer between two trials: {error.message}; it is restored")
             self._is_changed = True
             self._control()
-            found = self._sentinel.before()
-        if found is None:
-            return None
-        self._runs.warmth.lost()
-        return Status.INFRASTRUCTURE, found.text, found.fault
+            found = self._sentinel.before(self._runs.warmth.lost)
+        return None if found is None else (Status.INFRASTRUCTURE, found.text, found.fault)
 
     def _changes(self, config: Config) -> Config:
         return Config({name: config[name] for name in config.difference(self._baseline)})
@@ -431,7 +436,7 @@ class TrialRoom:
         try:
             self._stack.health()
         except TargetError as error:
-            return _with_log(error.message, self._stack.log_excerpt())
+            return with_log(error.message, self._stack.log_excerpt())
         return None
 
     def _judge(self, result: LoadResult, plan: MeasurePlan) -> tuple[Status, str]:
@@ -441,9 +446,5 @@ class TrialRoom:
         status, reason = judge(result, plan, self._objective)
         if status is Status.FAILED_LOAD and "connect" in result.error_classes:
             # The server is back by now, but it had thrown its clients out: its own words say why.
-            reason = _with_log(reason, self._stack.log_excerpt())
+            reason = with_log(reason, self._stack.log_excerpt())
         return status, reason
-
-
-def _with_log(message: str, log_excerpt: str) -> str:
-    return f"{message}\n{log_excerpt}" if log_excerpt else message

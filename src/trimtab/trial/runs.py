@@ -22,6 +22,7 @@ from trimtab.trial.guarding import Guarding
 from trimtab.trial.listener import Costs, TrialListener
 from trimtab.trial.load import End, LoadResult, MeasurePlan, measure_load, warm_up_load
 from trimtab.trial.start_state import StartStates
+from trimtab.trial.stop import Interrupted
 from trimtab.trial.warmth import Warmth
 from trimtab.units import format_duration
 from trimtab.workload import ProfiledWorkload, RatedWorkload, ThreadedWorkload, Workload
@@ -108,8 +109,10 @@ class Runs:
 
         Raises:
             LoadError, ConnectionError: as `measure_load` and the workload's reset.
+            Interrupted: somebody has asked to stop before it began.
         """
         self.begun_s = time.monotonic()
+        self.stop_if_asked()
         self._reset(workload, costs)
         used, first = self.warmth.plan(order.plan, workload), self._compiled(workload, order, costs)
         if first is not None and first.end is not End.COMPLETE:
@@ -121,14 +124,20 @@ class Runs:
         return result, used[1]
 
     def works(self, workload: Workload, order: LoadOrder, costs: Costs) -> bool:
-        """Whether the first seconds of a load can be run, of which nothing is kept."""
+        """Whether the first seconds of a load can be run, of which nothing is kept.
+
+        Raises:
+            Interrupted: somebody has asked to stop before that was known.
+        """
         started = time.monotonic()
         try:
+            self.stop_if_asked()
             self._reset(workload, costs)
             run = workload.start(self._stack.endpoint(), seed=order.seed, duration_s=_TRY_OUT_S)
             try:
                 ends_s = time.monotonic() + _TRY_OUT_S
-                while not run.is_done and not self._is_over() and (left_s := ends_s - time.monotonic()) > 0:
+                while not run.is_done and (left_s := ends_s - time.monotonic()) > 0:
+                    self.stop_if_asked()
                     run.frame(left_s)
             finally:
                 run.stop()
@@ -179,7 +188,7 @@ class Runs:
             if number and compiling.has_done_little(before_s):
                 self.warmth.has_compiled(workload)
                 break
-            compiling.pause(room_s, self._is_over)  # what the data themselves made it compile says nothing of the load
+            compiling.pause(room_s, self.is_over)  # what the data themselves made it compile says nothing of the load
         return whole
 
     def _short_loads(
@@ -189,7 +198,7 @@ class Runs:
         plan = order.plan
         return warm_up_load(
             workload, self._stack.endpoint(), plan, compiling, seed=order.seed + number * _SEEDS, room_s=room_s,
-            n_calm=1 if number else _N_CALM, watch=self._watch(workload, order), is_interrupted=self._is_over,
+            n_calm=1 if number else _N_CALM, watch=self._watch(workload, order), is_interrupted=self.is_over,
         )  # fmt: skip
 
     def _watch(self, workload: Workload, order: LoadOrder) -> Watch:
@@ -211,15 +220,22 @@ class Runs:
             seed=order.seed,
             early_stop=None if _has_profile(workload) else order.early_stop,
             watch=self._watch(workload, order),
-            is_interrupted=self._is_over,
+            is_interrupted=self.is_over,
             on_frame=self._listener.second,
             compiling=self.warmth.compiling(workload),
             was_compiled=first is not None and first.is_compiled,
         )
         return result if first is None else _joined(first, result)
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Whether somebody has asked to stop."""
         return self._is_interrupted() or self._guarding.switch.is_on
+
+    def stop_if_asked(self) -> None:
+        """Raises Interrupted when somebody has: for the moments between two steps."""
+        self._guarding.switch.stop_if_on()
+        if self._is_interrupted():
+            raise Interrupted
 
 
 def _has_profile(workload: Workload) -> bool:

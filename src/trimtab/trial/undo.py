@@ -20,6 +20,7 @@ from trimtab.trial.copies import drop_copies, told_of_copies
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.lines import append_line, read_lines
+from trimtab.trial.signals import signals_wait
 from trimtab.units import counted
 
 __all__ = [
@@ -112,8 +113,11 @@ def restarts_of(entry: Entry, target: str) -> Restarts:
     return ask
 
 
+@signals_wait()  # a restart that is cut off leaves a server down, and nobody watches over `recover`
 def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
     """Takes back what is ours on every target of `entry`; the caller holds the claim and closes the entry. Idempotent.
+
+    Signals that ask to stop wait for its end.
 
     Args:
         entry: open.
@@ -262,8 +266,9 @@ def take_news(state_dir: Path) -> Sequence[str]:
         UsageError: the file is not this user's.
     """
     path = _news_file(state_dir)
-    if not path.exists():
+    try:
+        lines = read_lines(read_state_file(path))
+    except (FileNotFoundError, NotADirectoryError):  # not asked before: another command may take them at any moment
         return ()
-    lines = read_lines(read_state_file(path))
     path.unlink(missing_ok=True)
     return tuple(str(line["text"]) for line in lines if line is not None and "text" in line)

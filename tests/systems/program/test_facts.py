@@ -95,3 +95,17 @@ def test_a_set_leaves_out_what_cannot_be_felt(folder: Path, told: Path, items: i
 def test_a_condition_that_cannot_be_evaluated(text: str) -> None:
     _, faults = catalog_faults(with_condition(text))
     assert [message.partition(":")[0] for message, _ in faults] == ["[knob.window] only_when"]
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('check = "grep \'x {file}"', '[channel.conf] check="grep \'x {file}" cannot be split into words: no closing'),
+        ('read = " "\nprints = "keyvalue"', "[channel.conf] read=' ' is empty"),
+    ],
+)
+def test_a_command_that_cannot_be_run_is_a_fault(line: str, fault: str) -> None:
+    _, faults = catalog_faults(CATALOG.replace('path = "squeeze.conf"', f'path = "squeeze.conf"\n{line}'))
+    assert [message.startswith(fault) for message, _ in faults] == [True]
+    _, faults = catalog_faults(f'{CATALOG}[facts]\nitems = "cat \'x"\n')
+    assert [message.partition("=")[0] for message, _ in faults] == ["[facts] items"]

@@ -40,6 +40,7 @@ def printed(folder: Path) -> Path:
     [
         ("with lz\n", ("lz",), "it needs 'with xz', which this program does not have"),
         ("with lz\nwith xz\n", ("lz", "xz"), ""),
+        ("with lz\nherewith xz\n", ("lz",), "it needs 'with xz', which this program does not have"),
     ],
 )
 def test_what_needs_it_is_locked_or_left_out(

@@ -12,6 +12,7 @@ import pytest
 
 from tests.systems.program.conftest import CATALOG, CONF, CONTEXT, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError, UsageError
+from trimtab.host import LocalHost
 from trimtab.space import Config, Space
 from trimtab.systems.base import Own
 from trimtab.systems.catalog_file import kept_catalog, parse_catalog
@@ -141,6 +142,84 @@ def test_values_in_use_are_asked_for(folder: Path, read: str, level: int | None)
         return
     with pytest.raises(TargetError, match="shows no value of address='level'|is not understood"):
         target.states()
+
+
+def test_a_setting_that_the_program_does_not_tell_of_is_locked(folder: Path) -> None:
+    """As another version of it has others; one that it has told before is missed."""
+    (folder / "told").write_text("level 7\nchecksum yes\n")
+    target = made(folder, read=f"/bin/sh -c 'cat {folder}/told' {{addresses}}", run="/bin/sleep 60")
+    target.open()
+    try:
+        states = target.states()
+        reason = "this program has no such setting, or does not show it"
+        assert (states["level"].running, states["level"].lock_reason) == (7, "")
+        assert (states["window"].running, states["window"].lock_reason) == (512, reason)
+        assert states["threads"].lock_reason == reason
+        (folder / "told").write_text("checksum yes\n")
+        with pytest.raises(TargetError, match="shows no value of address='level'"):
+            target.states()
+    finally:
+        target.close()
+
+
+@pytest.mark.parametrize("read", ["{shell} -c 'echo 9' {address}", "{shell} -c 'echo level = 9' {addresses}"])
+def test_names_may_stand_in_the_command_that_reads(folder: Path, read: str) -> None:
+    (folder / "catalog.toml").write_text(CATALOG[: CATALOG.index("[knob.threads]")])
+    assert made(folder, names={"shell": "/bin/sh"}, read=read).states()["level"].running == 9
+
+
+def test_a_further_name_of_a_setting_counts_where_the_program_tells_it_by_that(folder: Path) -> None:
+    more = f"codec = 'keyvalue'\nread = 'cat {folder}/told'\nprints = 'keyvalue'"
+    text = CATALOG.replace('codec = "keyvalue"', more).replace("default = 3", "default = 3\nalso = ['strength']")
+    (folder / "catalog.toml").write_text(text)
+    target = made(folder)
+    for told, level in (("strength = 8\n", 8), ("level = 5\nstrength = 8\n", 5), ("", 3)):
+        (folder / "told").write_text(told)
+        assert target.states()["level"].running == level
+
+
+IN_PLACE = CATALOG.replace('codec = "keyvalue"', 'codec = "keyvalue"\nin_place = true')
+
+
+def test_a_file_that_was_written_in_part_is_whole_again_after_the_way_back(folder: Path) -> None:
+    """A kill or a full disk cuts off what is written in place; the first part of it says nothing of what others did."""
+    (folder / "catalog.toml").write_text(IN_PLACE)
+    target = made(folder)
+    found = target.snapshot()
+    own = target.announce(Config({"level": 12, "threads": 1}))
+    changed = CONF.replace("level = 3 ", "level = 12 ") + "threads = 1\n"
+    for text in (changed, CONF):
+        for n_bytes in range(0, len(text), 3):
+            (folder / "squeeze.conf").write_text(text[:n_bytes])
+            target.restore(found, own)
+            assert conf(folder) == CONF, text[:n_bytes]
+    for theirs in ("# by hand\nlevel = 4\n", CONF.replace("512k", "1024k"), "level = 12\nother = 1\n"):
+        (folder / "squeeze.conf").write_text(theirs)
+        target.restore(found, own)
+        assert conf(folder) == theirs.replace("level = 12", "level = 3")
+
+
+def test_a_file_that_is_written_in_place_must_be_there(folder: Path) -> None:
+    (folder / "catalog.toml").write_text(IN_PLACE)
+    (folder / "squeeze.conf").unlink()
+    reason = f"there is no file='{folder}/squeeze.conf': name the one that the program reads"
+    assert made(folder).states()["level"].lock_reason == reason
+
+
+def test_a_disk_that_takes_only_a_part_in_place_fails_the_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "catalog.toml").write_text(IN_PLACE)
+    target = made(folder)
+    target.snapshot()
+    whole, room = LocalHost.write_in_place, [9, 1 << 20]
+
+    def short(host: LocalHost, path: Path, content: bytes) -> None:
+        whole(host, path, content[: room.pop(0)])
+
+    monkeypatch.setattr(LocalHost, "write_in_place", short)
+    with pytest.raises(ApplyError, match=r"written in part only: 9 of \d+ bytes") as caught:
+        target.apply(Config({"level": 9}))
+    assert caught.value.hint == "make room on its disk"
+    assert conf(folder) == CONF
 
 
 # --- what others do ---

@@ -413,3 +413,27 @@ def test_without_a_memory_budget_the_machines_is_watched(folder: Path) -> None:
         assert vitals.memory_limit_bytes == target.budget_bytes == target.limits.memory_bytes
     finally:
         target.close()
+
+
+def test_a_program_whose_process_cannot_be_recorded_is_ended_again(folder: Path) -> None:
+    """As on a full disk: nobody would find it later."""
+    target = made(folder, run="/bin/sleep 60")
+    process = cast(own_lifecycle.OwnLifecycle, target._reach)._process
+    process._record.mkdir(parents=True)
+    with pytest.raises(
+        TargetError, match=r"the record of the program's process, file='.*program\.pid', cannot be"
+    ) as caught:
+        target.open()
+    assert "make room on its disk" in (caught.value.hint or "")
+    assert process.exit_code == -signal.SIGKILL
+    process._record.rmdir()
+    target.close()
+
+
+@pytest.mark.parametrize("more", [{"run": "/bin/sleep 60"}, {"health": "/bin/true"}, {"read": "/bin/echo 1 {address}"}])
+def test_a_folder_that_is_not_there_is_told_instead_of_the_command(folder: Path, more: dict[str, str]) -> None:
+    table = {"kind": "program", "catalog": "catalog.toml", "folder": "nowhere", **more}
+    target = ProgramTarget.from_settings("zip", table, state_dir=folder / "state", directory=folder)
+    with pytest.raises(TargetError, match=f"there is no folder='{folder}/nowhere'"):
+        target.open()
+    target.close()

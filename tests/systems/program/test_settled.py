@@ -92,6 +92,17 @@ def test_another_spelling_of_what_is_in_use_is_fine(redis: Redis) -> None:
 
 @pytest.mark.service
 @pytest.mark.needs("redis")
+def test_a_size_without_b_is_what_redis_makes_of_it(redis: Redis) -> None:
+    """64m are 64,000,000 bytes to Redis, and 64mb are 67,108,864."""
+    redis.conf.write_text(redis.conf.read_text().replace("maxmemory 64mb", "maxmemory 64m"))
+    redis.restart()
+    target = opened(redis)
+    assert target.snapshot().values["maxmemory"] == 64_000_000
+    assert next(is_fine for name, is_fine, _ in target.doctor() if name == "values")
+
+
+@pytest.mark.service
+@pytest.mark.needs("redis")
 def test_what_a_restart_loses_for_good_is_told_before_a_study(redis: Redis) -> None:
     target = opened(redis)
     (keys,) = target.notes()

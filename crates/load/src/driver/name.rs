@@ -5,8 +5,13 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+
+/// An address that says nothing for so long is left for the name's next one, which would never be tried otherwise.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A host and a port. Copies know what any of them has found.
 #[derive(Clone)]
@@ -40,7 +45,9 @@ impl Name {
         let mut doubt = Doubt { known: &self.known, addresses: Some(&found) };
         let mut refusal = io::Error::new(io::ErrorKind::NotFound, "the name stands for no address");
         for (place, address) in found.iter().enumerate() {
-            match TcpStream::connect(address).await {
+            let is_last = place + 1 == found.len();
+            let connected = if is_last { TcpStream::connect(*address).await } else { connect_soon(*address).await };
+            match connected {
                 Ok(stream) => {
                     doubt.addresses = None;
                     if place > 0 {
@@ -53,6 +60,10 @@ impl Name {
         }
         Err(refusal)
     }
+}
+
+async fn connect_soon(address: SocketAddr) -> io::Result<TcpStream> {
+    timeout(PATIENCE, TcpStream::connect(address)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
 impl Known {
@@ -190,6 +201,32 @@ mod tests {
         assert_eq!((found[0], found[1]), (serving, refusing));
         name.connect_by(|| system.answer()).await.expect("connected");
         assert!(Arc::ptr_eq(&found, &name.known.found().expect("known")));
+    }
+
+    /// A server whose queue is full, so that who comes now waits, and those that are in it.
+    fn full() -> (std::net::TcpListener, Vec<std::net::TcpStream>) {
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let server = socket.listen(0).expect("room").into_std().expect("a listener");
+        let address = server.local_addr().expect("an address");
+        let mut waiting = Vec::new();
+        while let Ok(stream) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(50)) {
+            waiting.push(stream);
+            assert!(waiting.len() < 10);
+        }
+        (server, waiting)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_that_says_nothing_is_left_for_the_next() {
+        let (silent, _waiting) = full();
+        let server = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let serving = server.local_addr().expect("an address");
+        let system = System::new(&[silent.local_addr().expect("an address"), serving]);
+        let name = Name::new("db.example", 1);
+        let stream = name.connect_by(|| system.answer()).await.expect("connected");
+        assert_eq!(stream.peer_addr().expect("open"), serving);
+        assert_eq!(name.known.found().expect("known")[0], serving);
     }
 
     #[tokio::test]

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use trimtab_load::driver::cql::{Access, Cql, RingSession};
 use trimtab_load::driver::{Driver, ErrorClass, Session};
@@ -210,4 +210,17 @@ fn a_console_asks_without_a_runtime_of_the_caller() {
     let brief = std::time::Duration::from_millis(20);
     assert_eq!(console.copy("two", "slow", brief).expect_err("no answer").class, ErrorClass::Timeout);
     console.close();
+}
+
+#[test]
+fn a_console_waits_no_longer_than_whoever_asks() {
+    let subject = CqlSubject::find().expect("a node");
+    let limit = std::time::Duration::from_secs(60);
+    let is_awaited = Arc::new(AtomicBool::new(true));
+    let asked = Arc::clone(&is_awaited);
+    let console = driver(&subject.0).console_while(limit, Box::new(move || asked.load(Ordering::SeqCst)));
+    let mut console = console.map_err(|failure| failure.message).expect("opened");
+    is_awaited.store(false, Ordering::SeqCst);
+    let failure = console.copy("two", "slow", limit).expect_err("nobody waits");
+    assert_eq!(failure.message, "nobody waits for the answer any more");
 }

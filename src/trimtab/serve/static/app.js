@@ -244,12 +244,13 @@ async function showStudy(id) {
   let found;
   try {
     found = await api(`/studies/${id}`);
-  } catch (error) {
-    main.replaceChildren(make("p", { class: "bad" }, error.message));
+  } catch (error) { // of another page than the one that is shown now, or for want of a token, which is asked for
+    if (state.shown === token && !document.getElementById("token")) main.replaceChildren(make("p", { class: "bad" }, error.message));
     return;
   }
   const row = state.sessions.find((each) => each.study_id === id);
-  const session = row && row.state !== "ended" ? await api(`/sessions/${row.name}`).catch(() => ({})) : {};
+  // One without clients here may be another process's: asking for it would take it over.
+  const session = row && row.state !== "ended" && row.n_clients ? await api(`/sessions/${row.name}`).catch(() => ({})) : {};
   if (state.shown !== token) return;
   const s = found.summary;
   const names = Object.keys(found.best).filter((name) => found.best[name] !== found.baseline[name]);

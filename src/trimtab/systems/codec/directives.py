@@ -18,8 +18,8 @@ from trimtab.systems.codec.lines import LineCodec, lines_of, quoted_like
 __all__ = ["Directives", "Nginx"]
 
 _DIRECTIVE = re.compile(r"[ \t]*(?P<name>[^\s#<>;{}\"']+)[ \t]+(?P<raw>\S(?:.*\S)?)[ \t]*")
-_OPENS = re.compile(r"[ \t]*<(?P<words>[^/>!][^>]*)>[ \t]*")
-_CLOSES = re.compile(r"[ \t]*</[^>]*>[ \t]*")
+_OPENS = re.compile(r"[ \t]*<(?P<words>[^/!>\s].*)>[^>]*")
+_CLOSES = re.compile(r"[ \t]*</[^>]*>.*")
 _NAME = re.compile(r"[^\s#<>;{}\"'.]+")
 
 

@@ -4,6 +4,8 @@ use std::fmt::Write;
 use std::net::IpAddr;
 
 use super::fields::{Fields, put_long};
+use super::number;
+use crate::calendar::{parse_date, parse_timestamp};
 use crate::sql::Param;
 
 /// A type, as far as its values are written or shown here.
@@ -15,8 +17,16 @@ pub(super) enum Kind {
     TinyInt,
     SmallInt,
     Int,
-    /// Also counters, times of day, and moments in milliseconds.
+    /// Also counters and times of day.
     BigInt,
+    /// A whole number of any size; shown as bytes, as the next two.
+    Varint,
+    /// A number with any digits behind the point.
+    Decimal,
+    /// A day.
+    Date,
+    /// A moment, in milliseconds since 1970; a text is taken as UTC.
+    Timestamp,
     Float,
     Double,
     Uuid,
@@ -44,17 +54,6 @@ impl Kind {
                 fields.short()?;
                 Self::Other
             }
-            0x01 | 0x0d => Self::Text,
-            0x02 | 0x05 | 0x0b | 0x12 => Self::BigInt,
-            0x03 => Self::Blob,
-            0x04 => Self::Boolean,
-            0x07 => Self::Double,
-            0x08 => Self::Float,
-            0x09 => Self::Int,
-            0x0c | 0x0f => Self::Uuid,
-            0x10 => Self::Inet,
-            0x13 => Self::SmallInt,
-            0x14 => Self::TinyInt,
             0x20 | 0x22 => Self::Many(Box::new(Self::read_within(fields, within)?)),
             0x21 => {
                 let key = Self::read_within(fields, within)?;
@@ -75,8 +74,30 @@ impl Kind {
                 }
                 Self::Other
             }
-            _ => Self::Other,
+            number => Self::plain(number),
         })
+    }
+
+    /// The type of this number, which is made of no others.
+    fn plain(number: u16) -> Self {
+        match number {
+            0x01 | 0x0d => Self::Text,
+            0x02 | 0x05 | 0x12 => Self::BigInt,
+            0x03 => Self::Blob,
+            0x04 => Self::Boolean,
+            0x06 => Self::Decimal,
+            0x07 => Self::Double,
+            0x08 => Self::Float,
+            0x09 => Self::Int,
+            0x0b => Self::Timestamp,
+            0x0c | 0x0f => Self::Uuid,
+            0x0e => Self::Varint,
+            0x10 => Self::Inet,
+            0x11 => Self::Date,
+            0x13 => Self::SmallInt,
+            0x14 => Self::TinyInt,
+            _ => Self::Other,
+        }
     }
 
     /// Appends a parameter with its length; `None` where the type does not take such a one.
@@ -92,7 +113,9 @@ impl Kind {
 
     fn put_int(&self, value: i64, out: &mut Vec<u8>) -> Option<()> {
         match self {
-            Self::BigInt => put_long(&value.to_be_bytes(), out),
+            Self::BigInt | Self::Timestamp => put_long(&value.to_be_bytes(), out),
+            Self::Varint => number::put_varint(value.into(), out),
+            Self::Decimal => number::put_decimal(value.into(), 0, out),
             Self::Int => put_long(&i32::try_from(value).ok()?.to_be_bytes(), out),
             Self::SmallInt => put_long(&i16::try_from(value).ok()?.to_be_bytes(), out),
             Self::TinyInt => put_long(&i8::try_from(value).ok()?.to_be_bytes(), out),
@@ -115,6 +138,7 @@ impl Kind {
         match self {
             Self::Double => put_long(&value.to_be_bytes(), out),
             Self::Float => put_long(&(value as f32).to_be_bytes(), out),
+            Self::Decimal => self.put_text(&value.to_string(), out)?,
             _ => return None,
         }
         Some(())
@@ -126,6 +150,16 @@ impl Kind {
             Self::Boolean => put_long(&[u8::from(text.parse::<bool>().ok()?)], out),
             Self::TinyInt | Self::SmallInt | Self::Int | Self::BigInt => self.put_int(text.parse().ok()?, out)?,
             Self::Float | Self::Double => self.put_float(text.parse().ok()?, out)?,
+            Self::Varint => number::put_varint(text.parse().ok()?, out),
+            Self::Decimal => {
+                let (digits, n_behind) = number::decimal(text)?;
+                number::put_decimal(digits, n_behind, out);
+            }
+            Self::Date => put_long(&number::day(parse_date(text).ok()?)?.to_be_bytes(), out),
+            Self::Timestamp => {
+                let in_words = || parse_timestamp(text).ok().map(|time_us| time_us.div_euclid(1_000));
+                put_long(&text.parse::<i64>().ok().or_else(in_words)?.to_be_bytes(), out);
+            }
             Self::Uuid => put_long(&uuid_bytes(text)?, out),
             Self::Inet => match text.parse().ok()? {
                 IpAddr::V4(address) => put_long(&address.octets(), out),
@@ -148,7 +182,7 @@ impl Kind {
             Self::TinyInt => i8::from_be_bytes(bytes.try_into().ok()?).to_string(),
             Self::SmallInt => i16::from_be_bytes(bytes.try_into().ok()?).to_string(),
             Self::Int => i32::from_be_bytes(bytes.try_into().ok()?).to_string(),
-            Self::BigInt => i64::from_be_bytes(bytes.try_into().ok()?).to_string(),
+            Self::BigInt | Self::Timestamp => i64::from_be_bytes(bytes.try_into().ok()?).to_string(),
             Self::Float => f32::from_be_bytes(bytes.try_into().ok()?).to_string(),
             Self::Double => f64::from_be_bytes(bytes.try_into().ok()?).to_string(),
             Self::Uuid => uuid_text(bytes.try_into().ok()?),
@@ -173,7 +207,7 @@ impl Kind {
                 }
                 format!("{{{}}}", texts.join(", "))
             }
-            Self::Blob | Self::Other => return None,
+            Self::Varint | Self::Decimal | Self::Date | Self::Blob | Self::Other => return None,
         })
     }
 }
@@ -241,6 +275,36 @@ mod tests {
             assert_eq!(through(&kind, text).as_deref(), Some(text), "{kind:?}");
         }
         assert_eq!(through(&Kind::Blob, "ab").as_deref(), Some("0x6162"));
+    }
+
+    #[test]
+    fn what_the_generators_make_of_days_times_and_long_numbers_is_taken() {
+        let types = [(0x06, Kind::Decimal), (0x0b, Kind::Timestamp), (0x0e, Kind::Varint), (0x11, Kind::Date)];
+        for (number, kind) in types {
+            assert_eq!(Kind::read(&mut Fields(&[0, number])), Some(kind));
+        }
+        let put = |kind: Kind, param| {
+            let mut out = Vec::new();
+            kind.put(param, &mut out)?;
+            Fields(&out).value().flatten().map(<[u8]>::to_vec)
+        };
+        let at = |time_ms: i64| Some(time_ms.to_be_bytes().to_vec());
+        for text in ["2024-02-29 13:30:07.123456", "2024-02-29T13:30:07.123", "1709213407123"] {
+            assert_eq!(put(Kind::Timestamp, Param::Text(text)), at(1_709_213_407_123), "{text}");
+        }
+        assert_eq!(put(Kind::Timestamp, Param::Text("1969-12-31 23:59:59.999900")), at(-1));
+        assert_eq!(put(Kind::Timestamp, Param::Text("1970-01-02")), at(86_400_000));
+        assert_eq!(put(Kind::Timestamp, Param::Int(5)), at(5));
+        assert_eq!(put(Kind::Date, Param::Text("1970-01-02")), Some(vec![0x80, 0, 0, 1]));
+        assert_eq!(put(Kind::Date, Param::Text("1969-12-31")), Some(vec![0x7f, 0xff, 0xff, 0xff]));
+        assert_eq!(put(Kind::Varint, Param::Int(128)), Some(vec![0, 0x80]));
+        assert_eq!(put(Kind::Varint, Param::Text("-1")), Some(vec![0xff]));
+        assert_eq!(put(Kind::Decimal, Param::Int(7)), Some(vec![0, 0, 0, 0, 7]));
+        assert_eq!(put(Kind::Decimal, Param::Float(-12.5)), Some(vec![0, 0, 0, 1, 0x83]));
+        assert_eq!(put(Kind::Decimal, Param::Text("-12.50")), Some(vec![0, 0, 0, 2, 0xfb, 0x1e]));
+        for (kind, text) in [(Kind::Timestamp, "now"), (Kind::Date, "2023-02-29"), (Kind::Decimal, "1e3")] {
+            assert_eq!(put(kind, Param::Text(text)), None, "{text}");
+        }
     }
 
     #[test]

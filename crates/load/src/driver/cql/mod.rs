@@ -14,6 +14,7 @@ mod fields;
 mod kind;
 mod links;
 mod murmur3;
+mod number;
 mod placement;
 mod reply;
 mod ring;
@@ -37,7 +38,7 @@ use super::tls::{Tls, TlsMode};
 use super::{Driver, ErrorClass, Failure};
 use crate::sql::Sql;
 
-pub use self::console::CqlConsole;
+pub use self::console::{CqlConsole, IsAwaited};
 pub use self::links::RingSession;
 pub use self::session::{CqlSession, Texts};
 pub use super::access::Access;
@@ -88,7 +89,15 @@ impl Cql {
     /// # Errors
     /// The server does not let us in, or not within `limit`.
     pub fn console(&self, limit: Duration) -> Result<CqlConsole, Failure> {
-        CqlConsole::open(self.entry.open(&self.address), limit)
+        self.console_while(limit, Box::new(|| true))
+    }
+
+    /// The same for a thread that may be called away: while it waits, now and later, `is_awaited` says whether it still does.
+    ///
+    /// # Errors
+    /// As `console`, or nobody waits any more.
+    pub fn console_while(&self, limit: Duration, is_awaited: IsAwaited) -> Result<CqlConsole, Failure> {
+        CqlConsole::open(self.entry.open(&self.address), limit, is_awaited)
     }
 
     /// The nodes of the ring as a load would use them now: each with what keeps it from that, which is empty for most. For a

@@ -1,5 +1,6 @@
 //! The head of an answer: its status, and where its body ends.
 
+use std::fmt::Write;
 use std::str::from_utf8;
 
 use crate::http::{HttpAnswer, Method};
@@ -110,7 +111,7 @@ impl Fields {
             }
         } else if is("location") {
             answer.location.clear();
-            answer.location.push_str(from_utf8(value.trim_ascii()).unwrap_or_default());
+            push_address(value.trim_ascii(), &mut answer.location);
         } else if is("set-cookie")
             && let Ok(cookie) = from_utf8(value)
         {
@@ -118,6 +119,15 @@ impl Fields {
             answer.cookies.push('\n');
         }
         Ok(())
+    }
+}
+
+/// Appends an address; what of it is no UTF-8 becomes %XX, as browsers send it. A redirect without one would be a page.
+fn push_address(bytes: &[u8], address: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        address.push_str(chunk.valid());
+        // Writing to a String cannot fail.
+        chunk.invalid().iter().for_each(|byte| _ = write!(address, "%{byte:02X}"));
     }
 }
 

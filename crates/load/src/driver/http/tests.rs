@@ -234,6 +234,14 @@ async fn what_comes_with_a_page_is_told() {
 }
 
 #[tokio::test]
+async fn a_redirect_whose_address_is_no_unicode_is_one() {
+    let text = b"HTTP/1.1 302 Found\r\nLocation: /caf\xe9?k=\xc3\xa9\r\nContent-Length: 0\r\n\r\n";
+    let (result, answer, _) = outcome(text, &HttpRequest::default()).await;
+    assert_eq!((result, answer.is_redirect()), (Ok(1), true));
+    assert_eq!(answer.location, "/caf%E9?k=\u{e9}");
+}
+
+#[tokio::test]
 async fn statuses_have_their_classes() {
     let request = HttpRequest { target: "/a/b?password=x".to_owned(), ..HttpRequest::default() };
     let cases = [(404, ErrorClass::Http4xx), (503, ErrorClass::Http5xx), (600, ErrorClass::Validation)];

@@ -7,7 +7,7 @@ use super::super::random::{Zipf, exponential, gaussian};
 use super::super::scatter::permute;
 use super::super::value::{Scalar, Slot};
 use super::generator::{Generator, Pick, Value};
-use super::time::{parse_date, parse_timestamp, write_date, write_timestamp};
+use crate::calendar::{parse_date, parse_timestamp, write_date, write_timestamp};
 use crate::random::Random;
 use crate::weights::{cumulate, pick};
 

@@ -1,6 +1,6 @@
 //! How values of placeholders are made, as the user describes them.
 
-use super::time::{parse_date, parse_timestamp};
+use crate::calendar::{parse_date, parse_timestamp};
 use crate::weights::check_weights;
 
 /// A transaction of the user's own statements.

@@ -4,7 +4,6 @@ mod compile;
 mod draw;
 mod generator;
 mod text;
-mod time;
 
 pub(super) use compile::{Tables, compile};
 pub(super) use draw::{Drawn, User, fill};

@@ -67,6 +67,7 @@ impl<'a> Scanner<'a> {
                 Unit::Unterminated => return Err(Mistake::new(piece.offset, "a string or comment that does not end")),
                 Unit::Sign(b'(') => depth += 1,
                 Unit::Sign(b')') => depth -= 1,
+                Unit::Sign(b';') if depth <= 0 && self.is_within_batch(piece.offset) => {}
                 Unit::Sign(b';') if depth <= 0 => self.finish(piece.offset, None),
                 Unit::Sign(b'\\') if self.source[piece.offset..].starts_with("\\;") => {
                     self.cut(piece.offset);
@@ -82,6 +83,18 @@ impl<'a> Scanner<'a> {
         }
         self.finish(self.source.len(), None);
         Ok(())
+    }
+
+    /// Whether a batch of Cassandra is open there: a semicolon ends one of its parts, and it goes to APPLY BATCH.
+    fn is_within_batch(&self, end: usize) -> bool {
+        if self.dialect != Dialect::Cql {
+            return false;
+        }
+        let words = Units::new(&self.source[..end], self.start, self.dialect).filter(|piece| piece.unit == Unit::Word);
+        let words: Vec<String> = words.map(|piece| piece.text.to_ascii_lowercase()).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        matches!(words[..], ["begin", "batch", ..] | ["begin", _, "batch", ..])
+            && !matches!(words[..], [.., "apply", "batch"])
     }
 
     /// Ends a statement, unless nothing but space and comments was read.

@@ -76,7 +76,8 @@ fn measure(rest: &str, dialect: Dialect) -> Option<(Unit, usize)> {
         byte if byte.is_ascii_whitespace() => (Unit::Space, run(bytes, |byte| byte.is_ascii_whitespace())),
         b'-' if rest.starts_with("--") && (!is_mysql || bytes.get(2).is_none_or(u8::is_ascii_whitespace)) => line(),
         b'#' if is_mysql => line(),
-        b'/' if rest.starts_with("/*") => ended(Unit::BlockComment, comment_end(rest, !is_mysql)),
+        b'/' if dialect == Dialect::Cql && rest.starts_with("//") => line(),
+        b'/' if rest.starts_with("/*") => ended(Unit::BlockComment, comment_end(rest, dialect == Dialect::Postgres)),
         quote @ (b'\'' | b'"') => ended(Unit::Quoted, quote_end(bytes, 1, quote, is_mysql)),
         b'`' if is_mysql => ended(Unit::Quoted, quote_end(bytes, 1, b'`', false)),
         b'e' | b'E' if !is_mysql && bytes.get(1) == Some(&b'\'') => {
@@ -165,6 +166,8 @@ mod tests {
         assert_eq!(placeholders(postgres, Dialect::Postgres), [":a", ":b", ":c", ":d"]);
         let mysql = "select :a, ':q', 'it\\'s :q', `:q`, \":q\" # :q\n, @v := :b /* :q /* */ , 1--:c -- :q\n";
         assert_eq!(placeholders(mysql, Dialect::Mysql), [":a", ":b", ":c"]);
+        let cql = "select :a, ':q', 'it''s' // a customer's :q\n, $$:q$$ /* :q /* */ , :b -- :q";
+        assert_eq!(placeholders(cql, Dialect::Cql), [":a", ":b"]);
     }
 
     #[test]

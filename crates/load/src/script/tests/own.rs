@@ -278,3 +278,17 @@ fn a_batch_of_cassandra_is_one_statement_and_no_open_transaction() {
     let lines = steps(&sources, &mut *source, &[]);
     assert_eq!(lines, ["text begin batch insert into t (k) values (10) apply batch", "end"]);
 }
+
+#[test]
+fn a_batch_may_have_its_semicolons() {
+    let batch =
+        "BEGIN UNLOGGED BATCH\n  INSERT INTO t (k) VALUES (:id);\n  UPDATE t SET v = 1 WHERE k = :id; APPLY BATCH";
+    let text =
+        format!("SELECT v FROM t;\n{batch};\nBEGIN BATCH DELETE FROM t WHERE k = 1 APPLY BATCH; SELECT k FROM t");
+    let found = read_statements(&text, Dialect::Cql).unwrap();
+    let found: Vec<_> = found.iter().map(|one| (one.text.as_str(), one.line, one.reach.writes)).collect();
+    let other = "BEGIN BATCH DELETE FROM t WHERE k = 1 APPLY BATCH";
+    let expected = [("SELECT v FROM t", 1, false), (batch, 2, true), (other, 5, true), ("SELECT k FROM t", 5, false)];
+    assert_eq!(found, expected);
+    assert_eq!(read_statements("BEGIN; SELECT 1", Dialect::Postgres).unwrap().len(), 2);
+}

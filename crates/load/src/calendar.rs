@@ -38,7 +38,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
 }
 
 /// Reads `YYYY-MM-DD` as days since 1970-01-01.
-pub(super) fn parse_date(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_date(text: &str) -> Result<i64, String> {
     let wrong = || format!("{text:?} is no date like 2024-02-29");
     let numbers = numbers::<3>(text, '-').ok_or_else(wrong)?;
     let [year, month, day] = numbers;
@@ -48,7 +48,7 @@ pub(super) fn parse_date(text: &str) -> Result<i64, String> {
 }
 
 /// Reads `YYYY-MM-DD HH:MM:SS[.ffffff]` (or a `T`, or a date alone) as microseconds since 1970-01-01.
-pub(super) fn parse_timestamp(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_timestamp(text: &str) -> Result<i64, String> {
     let wrong = || format!("{text:?} is no time like 2024-02-29 13:30:00");
     let Some((date, time)) = text.split_once([' ', 'T']) else {
         return parse_date(text).map(|days| days * DAY_US).map_err(|_| wrong());
@@ -73,13 +73,13 @@ fn numbers<const N: usize>(text: &str, separator: char) -> Option<[i64; N]> {
 }
 
 /// Appends a day as ISO text.
-pub(super) fn write_date(text: &mut String, day: i64) {
+pub(crate) fn write_date(text: &mut String, day: i64) {
     let (year, month, day) = civil(day);
     _ = write!(text, "{year:04}-{month:02}-{day:02}");
 }
 
 /// Appends a time as ISO text with microseconds.
-pub(super) fn write_timestamp(text: &mut String, microseconds: i64) {
+pub(crate) fn write_timestamp(text: &mut String, microseconds: i64) {
     write_date(text, microseconds.div_euclid(DAY_US));
     let rest = microseconds.rem_euclid(DAY_US);
     let (second, fraction) = (rest / 1_000_000, rest % 1_000_000);

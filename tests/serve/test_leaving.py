@@ -1,0 +1,85 @@
+"""What a client of Python does when its program ends in the middle of a run, and when the server is away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api
+from trimtab.client import AsyncServer, Server, ServerError
+
+_URL = "http://127.0.0.1:1979"
+_OPTIONS: dict[str, Any] = {"budget": BEGIN["budget"], "searcher": "random"}
+
+
+class Wire:
+    """Reaches a server without a socket."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def request(self, method: str, url: str, **more: Any) -> httpx.Response:
+        return self._api.call(method, url.removeprefix(_URL), **more)
+
+
+def _is_given_back(api: Api) -> bool:
+    """Whether the only point waits for anybody, at once and not when its lease is over."""
+    shown = api.get("/api/v1/sessions/s").json()
+    return shown["clients"] == [] and [row["client"] for row in shown["running"]] == [""]
+
+
+def test_a_program_that_fails_gives_its_point_back(api: Api) -> None:
+    def work() -> None:
+        with Server(_URL, TOKEN, http=Wire(api)) as server:
+            for _ in server.session("s", KNOBS, **_OPTIONS):
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
+    assert _is_given_back(api)
+
+
+def test_a_program_with_an_event_loop_gives_its_point_back(api: Api) -> None:
+    async def work() -> None:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(api.app))
+        async with http, AsyncServer(_URL, TOKEN, http=http) as server:
+            async for _ in await server.session("s", KNOBS, **_OPTIONS):
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(work())
+    assert _is_given_back(api)
+
+
+def test_who_has_reported_asks_nothing_more_at_the_end(api: Api) -> None:
+    with Server(_URL, TOKEN, http=Wire(api)) as server:
+        point = server.session("s", KNOBS, **_OPTIONS).fetch()
+        assert point is not None
+        point.report(1.0)
+    assert len(api.get("/api/v1/sessions/s").json()["clients"]) == 1
+
+
+def test_a_server_is_waited_for_from_its_first_failure_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fetch may have waited for a point for most of that time before."""
+    now, pauses = [0.0], []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        now[0] += seconds
+
+    class Killed:
+        def request(self, method: str, url: str, **more: Any) -> httpx.Response:
+            if not pauses:
+                now[0] += 55.0
+            raise httpx.RemoteProtocolError("the server has gone")
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0], perf_counter=time.perf_counter)
+    monkeypatch.setattr("trimtab.client.synchronous.time", clock)
+    with pytest.raises(ServerError, match="cannot be reached: the server has gone"):
+        Server(_URL, TOKEN, http=Killed()).request("GET", "/sessions")
+    assert 50 < sum(pauses) <= 60

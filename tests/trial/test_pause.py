@@ -1,0 +1,52 @@
+"""A trial in which Trimtab stood still is made again, unless the server itself has kept it waiting."""
+
+from __future__ import annotations
+
+import pytest
+
+from trimtab.records import Context, Fault, Role, Status, Trial
+from trimtab.space import Config
+from trimtab.trial.draft import Draft
+from trimtab.trial.pause import unless_paused
+
+
+class Watching:
+    """A dead-man that has seen a pause in each run so far, up to a number of them."""
+
+    def __init__(self, n_pauses: int) -> None:
+        self.n_pauses = n_pauses
+        self.is_asked_before = False
+
+    def paused_s(self) -> float:
+        self.is_asked_before = not self.is_asked_before
+        if self.is_asked_before or not self.n_pauses:
+            return 0.0
+        self.n_pauses -= 1
+        return 5.0
+
+
+def ended(status: Status, fault: Fault) -> Trial:
+    draft = Draft(number=1, role=Role.SEARCH, config=Config({}), context=Context("w", clients=1), searcher="")
+    return draft.ended(status, "why", fault)
+
+
+@pytest.mark.parametrize(
+    ("status", "fault", "n_runs"),
+    [
+        (Status.OK, Fault.NONE, 3),
+        (Status.CRASHED, Fault.CONFIG, 3),
+        (Status.INFRASTRUCTURE, Fault.RESOURCE, 3),
+        (Status.CRASHED, Fault.RESOURCE, 1),
+    ],
+)
+def test_a_config_that_takes_all_memory_ends_no_study(status: Status, fault: Fault, n_runs: int) -> None:
+    """Trimtab waits for memory as everybody does then, in every run, and the same command would meet that config again."""
+    runs: list[int] = []
+
+    def once() -> Trial:
+        runs.append(1)
+        return ended(status, fault)
+
+    deadman = Watching(n_pauses=2)
+    trial = unless_paused(deadman, once, resync=lambda: None, say=lambda text: None)  # type: ignore[arg-type]
+    assert (trial.status, len(runs)) == (status, n_runs)
