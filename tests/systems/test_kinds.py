@@ -12,13 +12,14 @@ import pytest
 from tests.sources import PACKAGE, source_of_file
 from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import ApplyError, UsageError
 from trimtab.space import Config, amount
 from trimtab.systems import KnobState, kinds
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.file_knobs import unknown_value
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.plays import fitting_plays
+from trimtab.systems.rules import check_rules, constraints
 
 __all__ = ["cache", "folder"]
 
@@ -125,6 +126,41 @@ def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets
 def test_what_a_short_load_does_not_show_is_locked(kind: str, knob: str, safety: str, tmp_path: Path) -> None:
     catalog = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path).catalog
     assert catalog.knob[knob].safety == safety
+
+
+@pytest.mark.parametrize(
+    ("kind", "running", "config", "refused"),
+    [
+        ("tomcat", {"minIdle": 8, "maxIdle": -1}, {"minIdle": 16}, None),  # no limit
+        (
+            "linux",
+            {"dirty_background_ratio": 10, "dirty_ratio": 0},
+            {"dirty_background_ratio": 5},
+            None,
+        ),  # dirty_bytes counts
+        (
+            "linux",
+            {"dirty_background_ratio": 10, "dirty_ratio": 0},
+            {"dirty_background_ratio": 9, "dirty_ratio": 6},
+            "=6",
+        ),
+        ("linux", {"dirty_background_ratio": 10, "dirty_ratio": 20}, {"dirty_background_ratio": 30}, "=20"),
+    ],
+)
+def test_an_order_that_does_not_hold_as_found_binds_nothing_but_both_together(
+    kind: str, running: dict[str, int], config: dict[str, int], refused: str | None, tmp_path: Path
+) -> None:
+    target = plugins.load("targets", kind).from_settings("x", {}, state_dir=tmp_path)
+    states = {name: KnobState(knob=target._example_knob(name), running=value) for name, value in running.items()}
+    low, high = running
+    order = f"{low} <= {high}"
+    bounds = [each for each in constraints(target.catalog, tuple(config), states, {}) if each.text == order]
+    assert bool(bounds) == (refused is not None)
+    if refused is None:
+        check_rules(target.catalog, Config(config), states, {})
+        return
+    with pytest.raises(ApplyError, match=f"{low}=.* is above {high}{refused}"):
+        check_rules(target.catalog, Config(config), states, {})
 
 
 def test_a_pool_without_a_limit_is_never_tried(tmp_path: Path) -> None:
