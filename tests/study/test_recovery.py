@@ -101,6 +101,41 @@ def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkey
     assert recover(state) == ([], [])
 
 
+def test_what_another_process_is_still_putting_back_is_no_clean_server(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a dead-man whose server replays a long log: "nothing to recover" would send the user away."""
+    state = fake.path / "state"
+    monkeypatch.setattr("trimtab.study.recovery._CLAIM_S", 0.2)
+    with dead_entry(fake, monkeypatch).claim() as is_the_dead_mans:
+        assert is_the_dead_mans
+        done, (stuck,) = recover(state)
+        assert (done, stuck.study, stuck.target) == ([], "dead", "db")
+        assert "another process has been putting the server back for 200ms, and goes on" in stuck.error.message
+        with pytest.raises(TargetError, match="another process has been putting the server back"):
+            leave(state, "dead")
+        assert len(open_changes(state)) == 1
+    (done_now,), stuck_now = recover(state)
+    assert (done_now.action, stuck_now) == ("restored as it was found", [])
+
+
+def test_an_entry_that_cannot_be_closed_keeps_no_other_one_from_its_way_back(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, close = fake.path / "state", Entry.close
+    Journal(state).begin(FakeTarget("elsewhere").snapshot(), study="first", purpose="tune")
+    dead_entry(fake, monkeypatch, "second")
+
+    def refuse(entry: Entry, outcome: str, *, by: str = "trimtab") -> None:
+        if entry.study == "first":
+            raise TargetError("the audit log cannot be written", hint="free some space")
+        close(entry, outcome, by=by)
+
+    monkeypatch.setattr(Entry, "close", refuse)
+    (done,), (stuck,) = recover(state)
+    assert (done.study, stuck.study, stuck.error.message) == ("second", "first", "the audit log cannot be written")
+
+
 def test_two_servers_that_one_study_called_the_same_are_written_out_both(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from trimtab.trial import Entry, Journal, reattach, undo
 from trimtab.trial.copies import copies_of
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 from trimtab.trial.undo import as_target_error
+from trimtab.units import format_duration
 
 if TYPE_CHECKING:  # `recover` is the emergency command: it loads no numbers
     from trimtab.space import Value
@@ -149,19 +150,27 @@ def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -
         targets = ", ".join(snapshot.target for snapshot in entry.snapshots)
         with entry.claim(_CLAIM_S) as is_ours:
             if not is_ours:
+                stuck += [Stuck(entry.study, targets, _taken())] if entry.is_open else []
                 continue
             try:
                 action = undo(entry, holder=f"trimtab recover {entry.study}")
+                entry.close(f"recovered: {action}")
             except (TrimtabError, OSError) as error:
                 found = as_target_error(error, f"entry={entry.path.name} could not be undone")
                 stuck.append(Stuck(entry.study, targets, found))
                 continue
-            entry.close(f"recovered: {action}")
         done.append(Recovered(entry.study, entry.purpose, targets, _files(entry.snapshots), action))
     sweep_points(state_dir)
     sweep_running(state_dir)
     sweep_scratch()
     return done, stuck
+
+
+def _taken() -> TargetError:
+    return TargetError(
+        f"another process has been putting the server back for {format_duration(_CLAIM_S)}, and goes on",
+        hint="wait until it is done, and run this again; a server may have a long log to replay",
+    )
 
 
 def _files(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
@@ -263,6 +272,7 @@ def leave(state_dir: Path, study: str) -> Path:
 
     Raises:
         UsageError: nothing of it is open.
+        TargetError: another process is putting it back just now.
     """
     folder = _aside(state_dir, study)
     for entry in _of_study(open_changes(state_dir), study):
@@ -270,6 +280,8 @@ def leave(state_dir: Path, study: str) -> Path:
             if is_ours:
                 _write_out(folder, entry.study, entry.purpose, [(s, entry.own(s.target)) for s in entry.snapshots])
                 entry.close(f"left as it is by the user; what was found lies in {folder}")
+            elif entry.is_open:
+                raise _taken()
     return folder
 
 
