@@ -75,6 +75,8 @@ def test_another_rate_is_a_steady_open_loop() -> None:
         ({"think": 1, "think_time": "normal"}, r"think_time='normal' is not known", "use one of: fixed, exponential"),
         ({"think_time": "exponential"}, r"think_time='exponential' has no meaning without think", 'add think = "10ms"'),
         ({"rate": 5_000_001}, r"rate=5e\+06 requests per second is more than any machine reaches", "use at most 5,000,000"),
+        ({"rate": 10**400}, r"rate is a number beyond 1e\+300", "write a smaller one"),
+        ({"think": 10**400}, r"think is a number beyond 1e\+300", "write a smaller one"),
         ({"rate": -5}, r"rate=-5 is not a number of requests per second above 0", "for example: rate = 1000"),
         ({"rate": float("nan")}, r"rate=nan is not a number of requests per second", "for example: rate = 1000"),
         ({"rate": float("inf")}, r"rate=inf requests per second is more than any machine reaches", "use at most"),

@@ -12,6 +12,9 @@ from trimtab.units import parse_duration
 
 __all__ = ["Table"]
 
+_MOST = 10**300
+"""Beyond that a whole number has no floating-point value."""
+
 
 class Table:
     """A TOML table whose keys are known.
@@ -22,13 +25,15 @@ class Table:
         keys: every key it may have.
 
     Raises:
-        UsageError: a key that is not among them.
+        UsageError: a key that is not among them, or a whole number beyond all that is measured.
     """
 
     def __init__(self, values: Mapping[str, Any], name: str, keys: Sequence[str]) -> None:
         self.values = values
         self.name = name
-        for key in values:
+        for key, value in values.items():
+            if isinstance(value, int) and abs(value) > _MOST:
+                raise UsageError(f"{name} {key} is a number beyond {_MOST:.0e}", hint="write a smaller one")
             if key not in keys:
                 near = difflib.get_close_matches(key, keys, n=1)
                 raise UsageError(
