@@ -21,8 +21,7 @@ from trimtab.testing.searcher_suite import PROBLEMS, SearcherSuite, mixed_knobs
 
 from .problems import grid, problem, trial
 
-needs_optuna = pytest.mark.needs("optuna")
-needs_configspace = pytest.mark.needs("configspace")
+needs_optuna, needs_configspace = pytest.mark.needs("optuna"), pytest.mark.needs("configspace")
 
 
 @needs_optuna
