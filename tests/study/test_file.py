@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 from trimtab.study import Budget, build_workload, load_study_file
 from trimtab.study.begin import require_enough_time
 from trimtab.study.file import guarding_of, plan_of
-from trimtab.study.stage import longest_arrivals_s
+from trimtab.workload import arrivals_s
 
 GOOD = """
 [study]
@@ -76,7 +76,7 @@ contexts = [{ name = "night", users = 2 }, { name = "day", load = { users = 9, s
 """
     text = GOOD.partition('kind = "tpch"')[0] + cycle
     workload = build_workload(file := load_study_file(_write(tmp_path, text.replace('"5m"', '"1h"'))))
-    assert longest_arrivals_s(workload) == 40.0
+    assert arrivals_s(workload) == 40.0
     require_enough_time(file, workload)
     short = load_study_file(_write(tmp_path, f"{text}[measure]\nwarmup_cap = '30s'\n"))
     with pytest.raises(UsageError, match=r"warmup_cap='30s' is too short: the users of the load come within 40s"):

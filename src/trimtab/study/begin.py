@@ -22,11 +22,11 @@ from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.now import RunListener, shown_now
-from trimtab.study.stage import Stage, longest_arrivals_s
+from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, TrialRoom
 from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
-from trimtab.workload import CountingWorkload, CycledWorkload, Workload
+from trimtab.workload import CountingWorkload, CycledWorkload, Workload, arrivals_s
 
 __all__ = [
     "TuneListener",
@@ -97,7 +97,7 @@ def require_enough_time(file: StudyFile, workload: Workload) -> None:
     on top.
     """
     n_contexts = len(workload.cycle.contexts) if isinstance(workload, CycledWorkload) else 1
-    seconds, coming_s = file.budget.seconds, longest_arrivals_s(workload)
+    seconds, coming_s = file.budget.seconds, arrivals_s(workload)
     plan = plan_of(file, compiles=True, arrivals_s=coming_s)
     n_runs = (N_BASELINE_FIRST + 1 + 2 * file.proof.min_pairs) * n_contexts
     warm_s = plan.warm(coming_s).warmup_floor_s

@@ -29,7 +29,6 @@ __all__ = [
     "build_target",
     "build_workload",
     "loaded_tier",
-    "longest_arrivals_s",
     "open_stage",
     "require_one_context",
 ]
@@ -241,19 +240,12 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
             plan=plan_of(
                 file,
                 compiles=any(_compiles(tier.target) for tier in stack.tiers),
-                arrivals_s=longest_arrivals_s(workload),
+                arrivals_s=arrivals_s(workload),
             ),
             unfelt=unfelt,
         )
     finally:
         stack.close()
-
-
-def longest_arrivals_s(workload: Workload) -> float:
-    """See `arrivals_s`; of a cycle that of the context whose users take longest to come, for all have one plan."""
-    if isinstance(workload, CycledWorkload):
-        return max(arrivals_s(workload.under(visit.context)) for visit in workload.cycle.visits)
-    return arrivals_s(workload)
 
 
 def _compiles(target: Target) -> bool:

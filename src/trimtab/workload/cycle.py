@@ -23,7 +23,6 @@ from typing import Any, Self
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
-    ArrivingWorkload,
     CopyingWorkload,
     LoadRun,
     PausingWorkload,
@@ -35,6 +34,7 @@ from trimtab.workload.base import (
     StartState,
     ThreadedWorkload,
     Workload,
+    arrivals_s,
 )
 from trimtab.workload.table import Table
 
@@ -66,7 +66,7 @@ class _Under:
     @property
     def arrivals_s(self) -> float:
         """As the workload itself."""
-        return self.inner.arrivals_s if isinstance(self.inner, ArrivingWorkload) else 0.0
+        return arrivals_s(self.inner)
 
     @property
     def has_profile(self) -> bool:
@@ -204,6 +204,11 @@ class CycledWorkload:
             if isinstance(each.inner, ScriptedWorkload)
             for label, text in each.inner.texts.items()
         }
+
+    @property
+    def arrivals_s(self) -> float:
+        """Of the context whose users take longest to come: all have one plan."""
+        return max(arrivals_s(each) for each in self._under)
 
     def under(self, context: Context) -> Workload:
         """The workload while `context` is present.
