@@ -120,6 +120,27 @@ static void check_nonsense(void)
     CHECK(!tt_tuner_init(&tuner, &space, NULL));
 }
 
+/* However often the environment changes: what was best stands among the hints once, and pushes none out that was there. */
+static void check_hints_after_restarts(void)
+{
+    const tt_space space = {.n_params = 2, .param = {{30, 0, 0.1}, {30, 0, 0.1}}};
+    tt_tuner tuner;
+    CHECK(tt_tuner_init(&tuner, &space, NULL));
+    for (int16_t i = 1; i < TT_MAX_HINTS; i++) CHECK(tt_hint(&tuner, &(tt_point){{i, 0}}));
+    for (int i = 0; i < 50; i++) {
+        const tt_point best = {{3, i % 2 == 0 ? 0 : 7}};
+        CHECK(tt_pin(&tuner, &best));
+        tt_restart(&tuner);
+        CHECK(tt_is_sane(&tuner) && tt_same(&space, &tuner.hint[0], &best));
+    }
+    CHECK(tuner.n_hints == TT_MAX_HINTS);
+    for (int16_t i = 1; i < TT_MAX_HINTS; i++) {
+        bool is_there = false;
+        for (int h = 0; h < tuner.n_hints; h++) is_there |= tt_same(&space, &tuner.hint[h], &(tt_point){{i, 0}});
+        CHECK(is_there);
+    }
+}
+
 /* Children die at any instant, some of them with the lock of the slot: those that come after go on. */
 static void check_deaths(const char *path)
 {
@@ -257,6 +278,7 @@ int main(int argc, char **argv)
     }
     together *both = mmap(NULL, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check_nonsense();
+    check_hints_after_restarts();
     check_threads();
     check_addresses();
     if (argc > 1) {

@@ -284,15 +284,20 @@ bool tt_hint(tt_tuner *t, const tt_point *point)
     return true;
 }
 
+/* One that is among the hints moves; else the last of them makes room where they are full. */
+static void hint_first(tt_tuner *t, tt_point point)
+{
+    int at = 0;
+    while (at < t->n_hints && !tt_same(&t->space, &t->hint[at], &point)) at++;
+    if (at == TT_MAX_HINTS) at--;
+    else if (at == t->n_hints) t->n_hints++;
+    memmove(&t->hint[1], &t->hint[0], sizeof(tt_point) * (size_t)at);
+    t->hint[0] = point;
+}
+
 void tt_restart(tt_tuner *t)
 {
-    bool had_best = !tt_is_default(t, &t->best);
-    tt_point before = t->best;
-    if (had_best) { /* the first hint is what was best */
-        if (t->n_hints == TT_MAX_HINTS) t->n_hints--;
-        memmove(&t->hint[1], &t->hint[0], sizeof(tt_point) * (size_t)t->n_hints++);
-        t->hint[0] = before;
-    }
+    if (!tt_is_default(t, &t->best)) hint_first(t, t->best);
     t->phase = TT_WATCHING;
     t->source = TT_HINTS;
     t->epoch++;
