@@ -7,10 +7,19 @@
 #include <string.h>
 #include <time.h>
 
+typedef struct {
+    long status;
+    const char *body;
+} played_answer;
+
 static struct {
     double now, try_s;
     int n_tries;
     char url[200], token[200], body[2000], authorities[200];
+    const played_answer *answers; /* up to one without a status: then nobody answers */
+    long status;
+    curl_write_callback write;
+    void *into;
 } played;
 
 static void kept(char *into, size_t room, const char *text) { snprintf(into, room, "%s", text); }
@@ -22,6 +31,8 @@ static CURLcode played_set(CURL *curl, CURLoption option, ...) {
     if (option == CURLOPT_URL) kept(played.url, sizeof played.url, va_arg(rest, const char *));
     if (option == CURLOPT_CAINFO) kept(played.authorities, sizeof played.authorities, va_arg(rest, const char *));
     if (option == CURLOPT_POSTFIELDS) kept(played.body, sizeof played.body, va_arg(rest, const char *));
+    if (option == CURLOPT_WRITEFUNCTION) played.write = va_arg(rest, curl_write_callback);
+    if (option == CURLOPT_WRITEDATA) played.into = va_arg(rest, void *);
     if (option == CURLOPT_HTTPHEADER) kept(played.token, sizeof played.token, va_arg(rest, struct curl_slist *)->next->data);
     va_end(rest);
     return CURLE_OK;
@@ -31,7 +42,11 @@ static CURLcode played_perform(CURL *curl) {
     (void)curl;
     played.n_tries++;
     played.now += played.try_s;
-    return CURLE_OPERATION_TIMEDOUT;
+    if (!played.answers || !played.answers->status) return CURLE_OPERATION_TIMEDOUT;
+    played.status = played.answers->status;
+    played.write((char *)played.answers->body, 1, strlen(played.answers->body), played.into);
+    played.answers++;
+    return CURLE_OK;
 }
 
 static int played_clock(clockid_t clock, struct timespec *time) {
@@ -49,6 +64,8 @@ static int played_sleep(const struct timespec *time, struct timespec *left) {
 
 #undef curl_easy_setopt
 #define curl_easy_setopt played_set
+#undef curl_easy_getinfo
+#define curl_easy_getinfo(curl, what, into) (*(into) = played.status)
 #define curl_easy_perform played_perform
 #define clock_gettime played_clock
 #define nanosleep played_sleep
@@ -64,6 +81,26 @@ static void begin(double try_s) {
     memset(&played, 0, sizeof played);
     played.now = 1000;
     played.try_s = try_s;
+}
+
+#define BEST "\"best\":{\"config\":{\"size\":3},\"gain\":1.5,\"is_proven\":true}"
+
+/* What a session says, from joining it to its end and to a restart. */
+static void test_conversation(tt_session *s) {
+    static const played_answer told[] = {
+        {200, "{\"client\":\"c1\"," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"1.7.1.x\",\"config\":{\"size\":4}," BEST "}"},
+        {404, "{\"status\":404,\"detail\":\"ticket='1.7.1.x' was never handed out\",\"unknown\":\"ticket\"}"},
+        {200, "{\"state\":\"ended\",\"result\":\"better\"," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"2.0.1.x\",\"config\":{\"size\":5}," BEST "}"},
+        {0, NULL},
+    };
+    begin(0);
+    played.answers = told;
+    require(tt_join(s) == 0 && tt_fetch(s) == TT_POINT, "a point");
+    require(tt_report(s, 1.0) == 0 && played.n_tries == 3, "a point that the server has lost is no reason to join again");
+    require(tt_fetch(s) == TT_ENDED && strcmp(tt_result(s), "better") == 0, "the end");
+    require(tt_fetch(s) == TT_POINT && strcmp(tt_result(s), "") == 0, "a session that was restarted has no result");
 }
 
 int main(void) {
@@ -85,6 +122,7 @@ int main(void) {
     setenv("SSL_CERT_FILE", "authorities.pem", 1);
     require(tt_keep_section(s, "{}") < 0 && played.n_tries == 1, "what is not tried again");
     require(strcmp(played.authorities, "authorities.pem") == 0, "authorities of one's own");
+    test_conversation(s);
     tt_session_free(s);
     puts("test_request: done");
     return 0;

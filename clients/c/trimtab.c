@@ -256,6 +256,12 @@ int tt_join(tt_session *s) {
     return 0;
 }
 
+/* Whether the answer says that the server knows the client, and not the point that was reported. */
+static int is_of_ticket(const tt_session *s) {
+    const char *unknown = tt_member(s->answer.text, "unknown");
+    return unknown && strncmp(unknown, "\"ticket\"", 8) == 0;
+}
+
 /* A request of this client; a server that was started anew does not know it, and it joins again. */
 static int ask(tt_session *s, const char *what, const char *rest) {
     int tries, outcome = TT_ERROR;
@@ -270,7 +276,7 @@ static int ask(tt_session *s, const char *what, const char *rest) {
         if (outcome == 0) outcome = body.failed ? tt_short_of_memory(s) : tt_request(s, "POST", path.text, body.text);
         tt_buffer_free(&path);
         tt_buffer_free(&body);
-        if (outcome == 0 || s->status != 404 || tries) break;
+        if (outcome == 0 || s->status != 404 || tries || is_of_ticket(s)) break;
         if (tt_join(s) < 0) break;
     }
     return outcome;
@@ -284,14 +290,25 @@ static int take_point(tt_session *s) {
     return tt_take_config(s, tt_member(s->answer.text, "config")) < 0 ? TT_ERROR : TT_POINT;
 }
 
+/* How the session has ended; "" where the answer does not say so: it goes on, perhaps again after a restart. */
+static int take_result(tt_session *s) {
+    char *result = tt_string(tt_member(s->answer.text, "result"));
+    if (!result) result = tt_copied("");
+    if (!result) return tt_short_of_memory(s);
+    free(s->result);
+    s->result = result;
+    return 0;
+}
+
 int tt_fetch(tt_session *s) {
     tt_buffer rest = {0};
-    char *state, *result;
+    char *state;
     int outcome, is_point, is_end;
     tt_put(&rest, ",\"wait_s\":");
     tt_put_number(&rest, s->wait_s);
     outcome = rest.failed ? tt_short_of_memory(s) : ask(s, "/fetch", rest.text);
     tt_buffer_free(&rest);
+    if (outcome == 0) outcome = take_result(s);
     if (outcome < 0) return outcome;
     state = tt_string(tt_member(s->answer.text, "state"));
     is_point = state && strcmp(state, "point") == 0;
@@ -301,13 +318,7 @@ int tt_fetch(tt_session *s) {
     free(s->ticket);
     s->ticket = NULL;
     if (tt_take_config(s, take_best(s)) < 0) return TT_ERROR;
-    if (!is_end) return TT_WAIT;
-    result = tt_string(tt_member(s->answer.text, "result"));
-    if (result) {
-        free(s->result);
-        s->result = result;
-    }
-    return TT_ENDED;
+    return is_end ? TT_ENDED : TT_WAIT;
 }
 
 static int said(tt_session *s, const tt_buffer *what) {

@@ -88,7 +88,7 @@ int tt_best(tt_session *session);
 double tt_gain(const tt_session *session);
 int tt_is_proven(const tt_session *session);
 
-/* "" while the session goes on; then "better", "no_improvement" or "interrupted". */
+/* "" while the session goes on; then "better", "no_improvement" or "interrupted"; as the last fetch has it, and valid until the next. */
 const char *tt_result(const tt_session *session);
 
 /* "pause", "resume", "finish", "stop" or "restart". */

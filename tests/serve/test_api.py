@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -349,6 +349,28 @@ def test_the_trouble_of_one_session_is_not_that_of_others(api: Api, monkeypatch:
     found = api.post("/api/v1/sessions/well/fetch", {"client": clients[1]})
     assert (found.status_code, found.json()["state"]) == (200, "ended")
     monkeypatch.undo()
+
+
+def test_a_bug_in_the_flow_of_one_session_ends_that_one_only(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps that are broken off would say next that they are over, with no verdict; of that the list of all would fail."""
+
+    def steps(scorer: object) -> Iterator[object]:
+        raise ZeroDivisionError("oops")
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trimtab.session.course.tuning", lambda *given: steps)
+        assert api.post("/api/v1/sessions", {**BEGIN, "name": "broken"}).status_code == 201
+    client = {"client": api.join("broken")}
+    _problem(api.post("/api/v1/sessions/broken/fetch", client), 500, "a bug in Trimtab: ZeroDivisionError")
+    found = api.post("/api/v1/sessions/broken/fetch", client).json()
+    assert (found["state"], found["result"]) == ("ended", "interrupted")
+    assert found["error"].startswith("a bug in Trimtab: ZeroDivisionError: oops\nhint: please report it")
+    assert api.post("/api/v1/sessions", {**BEGIN, "name": "other"}).status_code == 201
+    rows = api.get("/api/v1/sessions").json()["sessions"]
+    assert [(row["name"], row["state"]) for row in rows] == [("broken", "ended"), ("other", "running")]
+    assert api.get("/metrics").status_code == 200
+    assert api.post("/api/v1/sessions/broken/restart").json()["state"] == "running"
 
 
 def test_a_layer_that_fails_is_named_in_the_servers_log(

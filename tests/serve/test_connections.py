@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +19,12 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from tests.serve.asking import TOKEN, Api
+from trimtab.errors import UsageError
+from trimtab.serve.arrivals import Arrivals
 from trimtab.serve.connections import Connections
 from trimtab.serve.protocol import protocol
+from trimtab.serve.run import _listening as _listening_at
+from trimtab.serve.settings import ServeSettings
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -48,6 +57,52 @@ async def _listening(api: Api, connections: Connections) -> AsyncIterator[Callab
                 await writer.wait_closed()
         while state.connections:
             await asyncio.sleep(0)
+
+
+def certified(folder: Path) -> dict[str, str]:
+    """A certificate of this machine, and its key."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem",
+         "-out", "cert.pem", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return {"cert": str(folder / "cert.pem"), "key": str(folder / "key.pem")}
+
+
+@asynccontextmanager
+async def _secured(
+    api: Api, connections: Connections, names: Mapping[str, str]
+) -> AsyncIterator[Callable[..., Awaitable[Stream]]]:
+    """The same with TLS; a client without `ssl` does not shake hands."""
+    api.app._connections = connections
+    speaks: Any = protocol(connections)
+    config = uvicorn.Config(
+        api.app, http=speaks, lifespan="off", log_level="critical", ws="none",
+        ssl_certfile=names["cert"], ssl_keyfile=names["key"],
+    )  # fmt: skip
+    config.load()
+    assert config.ssl is not None
+    state, loop, made = ServerState(), asyncio.get_running_loop(), list[Stream]()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        arrivals = Arrivals(
+            listening, config.ssl, connections,
+            lambda: speaks(config=config, server_state=state, app_state={}, _loop=loop),
+        )  # fmt: skip
+        accepting = loop.create_task(arrivals.accept())
+
+        async def opened(**more: Any) -> Stream:
+            made.append(await asyncio.open_connection(*listening.getsockname(), **more))
+            return made[-1]
+
+        yield opened
+        for _, writer in made:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        while state.connections:
+            await asyncio.sleep(0.01)
+        accepting.cancel()
+        await asyncio.wait([accepting])
 
 
 async def _answer(stream: Stream, request: bytes) -> bytes:
@@ -145,6 +200,33 @@ def test_strangers_keep_nobody_out(api: Api) -> None:
     assert b"application/problem+json" in full
 
 
+@pytest.mark.needs("openssl")
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_strangers_that_do_not_even_shake_hands_keep_nobody_out(api: Api, tmp_path: Path, loop: str) -> None:
+    names, connections = certified(tmp_path), Connections(most=8, idle_s=1.0)
+    trusted = ssl.create_default_context(cafile=names["cert"])
+
+    async def seen() -> list[bytes]:
+        async with _secured(api, connections, names) as opened:
+            known = await opened(ssl=trusted)
+            found = [await _answer(known, ASK)]
+            silent = [await opened() for _ in range(20)]
+            for stranger in silent[:16]:
+                assert await _end(stranger) == b""
+            silent[16][1].write(b"GET / HTTP/1.1\r\n\r\n")
+            await _end(silent[16])
+            found += [await _answer(known, ASK), await _answer(await opened(ssl=trusted), ASK)]
+            for stranger in silent[17:]:  # a handshake has its time, as a request has
+                await _end(stranger)
+            await asyncio.sleep(0.05)
+            assert connections._n == 2
+            return found
+
+    with asyncio.Runner(loop_factory=import_module(loop).new_event_loop) as runner:
+        assert {head.split(b" ")[1] for head in runner.run(seen())} == {b"200"}
+    assert (connections._n, connections._strangers) == (0, {})
+
+
 def test_one_too_many_is_closed_and_the_others_go_on(api: Api) -> None:
     """Clients try again after a 503: over connections that stay open nobody would be answered any more."""
 
@@ -161,6 +243,13 @@ def test_one_too_many_is_closed_and_the_others_go_on(api: Api) -> None:
     found, end = asyncio.run(seen())
     assert [head.split(b" ")[1] for head in found] == [b"200"] * 8 + [b"503"] + [b"200"] * 8
     assert end == b""
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b"])
+def test_an_address_of_another_machine_is_not_blamed_on_the_port(host: str) -> None:
+    with pytest.raises(UsageError, match=f"cannot listen at host={host!r} port=0: ") as told:
+        _listening_at(ServeSettings(host=host, port=0, is_forced=True))
+    assert told.value.hint == "give an address or a name of this machine with --host"
 
 
 def test_as_many_as_there_are_descriptors_for(monkeypatch: pytest.MonkeyPatch) -> None:

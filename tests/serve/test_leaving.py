@@ -1,4 +1,4 @@
-"""What a client of Python does when its program ends in the middle of a run, and when the server is away."""
+"""What a client of Python does when its program ends in the middle of a run, and when the server is away or has lost a point."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api
 from trimtab.client import AsyncServer, Server, ServerError
+from trimtab.client.asynchronous import AsyncPoint
 
 _URL = "http://127.0.0.1:1979"
 _OPTIONS: dict[str, Any] = {"budget": BEGIN["budget"], "searcher": "random"}
@@ -62,6 +63,62 @@ def test_who_has_reported_asks_nothing_more_at_the_end(api: Api) -> None:
         assert point is not None
         point.report(1.0)
     assert len(api.get("/api/v1/sessions/s").json()["clients"]) == 1
+
+
+def _lose(api: Api) -> None:
+    """The point that is out, as a server that was killed before it had written it down."""
+    with api.hub.sessions.use("s") as session:
+        session._opens.clear()
+        session._most_lost = -1
+
+
+def _joined(api: Api) -> int:
+    return len(api.get("/api/v1/sessions/s").json()["clients"])
+
+
+def test_a_point_that_the_server_has_lost_makes_nobody_join_twice(api: Api) -> None:
+    """The client that is there twice would make the proof, and never come."""
+    with Server(_URL, TOKEN, http=Wire(api)) as server:
+        point = server.session("s", KNOBS, **_OPTIONS).fetch()
+        assert point is not None
+        _lose(api)
+        point.report(1.0)
+        assert point.is_late
+        assert _joined(api) == 1
+
+    async def work() -> None:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(api.app))
+        async with http, AsyncServer(_URL, TOKEN, http=http) as server:
+            session = await server.join("s")
+            point = AsyncPoint(session, "1.7.1.x", {}, "search", "quick")
+            await point.report(1.0)
+            assert point.is_late
+
+    asyncio.run(work())
+    assert _joined(api) == 2
+
+
+def test_a_session_that_goes_on_after_a_restart_has_no_result(api: Api) -> None:
+    with Server(_URL, TOKEN, http=Wire(api)) as server:
+        session = server.session("s", KNOBS, **_OPTIONS)
+        session.control("stop")
+        assert session.fetch() is None
+        assert session.result == "interrupted"
+        session.control("restart")
+        assert session.fetch() is not None
+        assert session.result == ""
+
+    async def work() -> list[str]:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(api.app))
+        async with http, AsyncServer(_URL, TOKEN, http=http) as server:
+            session, found = await server.join("s"), []
+            for what in ("stop", "restart"):
+                await session.control(what)
+                await session.fetch(wait_s=0)
+                found.append(session.result)
+            return found
+
+    assert asyncio.run(work()) == ["interrupted", ""]
 
 
 def test_a_server_is_waited_for_from_its_first_failure_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import time
 import tracemalloc
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +20,7 @@ from tests.session.conftest import spec
 from trimtab.cli import main
 from trimtab.cli.exec_command import _name_of
 from trimtab.host.process import is_running
-from trimtab.session.program import Program
+from trimtab.session.program import Outcome, Program
 from trimtab.space import Config
 
 ENDS_ITS_PARENT = """
@@ -51,6 +54,36 @@ def test_a_signal_ends_the_program_with_trimtab(tmp_path: Path, how: signal.Sign
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
+def test_kill_9_ends_the_program_with_trimtab(tmp_path: Path) -> None:
+    """Beside the next one, which the same command starts when it resumes, both would be measured."""
+    (tmp_path / "program.py").write_text(ENDS_ITS_PARENT)
+    words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--", sys.executable, "program.py"]
+    process = start_trimtab(
+        [*words, "pid", str(int(signal.SIGKILL)), "{level}"], env=dict(os.environ), cwd=tmp_path,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.communicate(timeout=120)
+    pid, until = int((tmp_path / "pid").read_text()), time.monotonic() + 10
+    try:
+        while is_running(pid) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert not is_running(pid)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_that_has_ended_leaves_its_children_alone(tmp_path: Path) -> None:
+    """A server that it has started in the background, for one, is none of ours."""
+    code = "sleep 60 >&- 2>&- & echo $! > pid; echo 1"
+    program = Program(command=("sh", "-c", f"cd {tmp_path}; {code}", "{x}"), measure="output")
+    assert program.run(Config({"x": 1})).value == 1.0
+    pid = int((tmp_path / "pid").read_text())
+    assert is_running(pid)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_a_session_that_failed_says_so_the_second_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--no-proof"]
     for _ in range(2):
@@ -61,6 +94,22 @@ def test_a_session_that_failed_says_so_the_second_time(tmp_path: Path, capsys: p
         assert said.out == ""
         assert "error: the baseline itself cannot be measured: crashed: exit code 3" in said.err
         assert "the same command with --again begins a new session\n" in said.err
+
+
+@pytest.mark.parametrize("place", ["shared.db", "the shared.db"])
+def test_the_report_that_it_names_is_in_the_history_that_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Program, "run", lambda self, config: Outcome(5.0 + config["x"]))
+    words = ["exec", "--history", place, "--name", "x", "--int", "x=1:3", "--no-proof", "--budget", "3 trials"]
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--state", "state", "--", sys.executable, "{x}"])
+    assert end.value.code == 0
+    (report,) = re.findall("report: trimtab (.*)\n", capsys.readouterr().err)
+    with pytest.raises(SystemExit) as end:
+        main(shlex.split(report))
+    assert end.value.code == 0
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,34 @@ def test_a_log_has_whole_lines_only(opened: Opened, tmp_path: Path, monkeypatch:
     assert [json.loads(line)["kind"] for line in path.read_text().splitlines()] == ["point", "result"]
 
 
+@pytest.mark.parametrize("value", [30.0, 99.0], ids=["the same", "another"])
+def test_a_report_that_a_full_disk_has_stopped_counts_once(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, value: float
+) -> None:
+    """It goes on with the layer that could not take it: the others have counted the run."""
+    wanted = spec(layers=[{"kind": "log"}, {"kind": "repeat", "options": {"times": 2, "by": "mean"}}])
+    session, _ = opened().begin(wanted)
+    client = session.join("a").id
+    assert session.report(client, session.fetch(client).ticket, Report(value=10.0)) == "again"
+    ticket = session.fetch(client).ticket
+
+    def full(handle: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trimtab.session.layers.log.os.write", full)
+        for _ in range(2):
+            with pytest.raises(HistoryError, match="No space left on device"):
+                session.report(client, ticket, Report(value=30.0))
+    assert session.report(client, ticket, Report(value=value)) == "told"
+    assert session.report(client, ticket, Report(value=value)) == "known"
+    again, _ = opened().begin(wanted)
+    for (trial,) in (session.trials, again.trials):
+        assert trial.measurement is not None
+        assert trial.measurement.figure is not None
+        assert trial.measurement.figure.estimate == 20.0
+
+
 def test_groups_are_searched_one_after_the_other(opened: Opened) -> None:
     knobs = [{"name": name, "kind": "integer", "low": 0, "high": 20} for name in ("db.a", "db.b", "web.c")]
     session, _ = opened().begin(spec(knobs=knobs, layers=[{"kind": "group"}], budget="16 trials"))

@@ -198,7 +198,7 @@ class AsyncSession:
 
     Attributes:
         best: the best config so far.
-        result: "" while it goes on, then "better", "no_improvement" or "interrupted".
+        result: "" while it goes on, then "better", "no_improvement" or "interrupted"; as the last fetch has it.
     """
 
     def __init__(self, server: AsyncServer, name: str, client: str) -> None:
@@ -230,14 +230,11 @@ class AsyncSession:
         """
         while True:
             answer = await self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
-            self.best = best_of(answer)
+            self.best, self.result = best_of(answer), answer.get("result", "")
             if answer["state"] == "point":
                 self._server._measuring.add(self)
                 return AsyncPoint(self, answer["ticket"], answer["config"], answer["role"], answer["effort"])
-            if answer["state"] == "ended":
-                self.result = answer["result"]
-                return None
-            if wait_s is not None:
+            if answer["state"] == "ended" or wait_s is not None:
                 return None
 
     async def _report(self, point: AsyncPoint, said: dict[str, Any]) -> Best:
@@ -260,7 +257,7 @@ class AsyncSession:
         try:
             return await self._server.request("POST", path, {"client": self._client, **body})
         except ServerError as error:
-            if error.status != 404:
+            if not error.is_of_client:
                 raise
         await self._join()
         return await self._server.request("POST", path, {"client": self._client, **body})

@@ -197,7 +197,7 @@ class Session:
 
     Attributes:
         best: the best config so far.
-        result: "" while it goes on, then "better", "no_improvement" or "interrupted".
+        result: "" while it goes on, then "better", "no_improvement" or "interrupted"; as the last fetch has it.
     """
 
     def __init__(self, server: Server, name: str, client: str) -> None:
@@ -224,14 +224,11 @@ class Session:
         """
         while True:
             answer = self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
-            self.best = best_of(answer)
+            self.best, self.result = best_of(answer), answer.get("result", "")
             if answer["state"] == "point":
                 self._server._measuring.add(self)
                 return Point(self, answer["ticket"], answer["config"], answer["role"], answer["effort"])
-            if answer["state"] == "ended":
-                self.result = answer["result"]
-                return None
-            if wait_s is not None:
+            if answer["state"] == "ended" or wait_s is not None:
                 return None
 
     def _report(self, point: Point, said: dict[str, Any]) -> Best:
@@ -254,7 +251,7 @@ class Session:
         try:
             return self._server.request("POST", path, {"client": self._client, **body})
         except ServerError as error:
-            if error.status != 404:
+            if not error.is_of_client:
                 raise
         self._join()
         return self._server.request("POST", path, {"client": self._client, **body})

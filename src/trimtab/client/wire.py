@@ -38,7 +38,7 @@ _LONGEST_PAUSE_S = 5.0
 _MOST_REASON = 4000
 """Characters."""
 
-_NOT_LET_IN = 401
+_NOT_LET_IN, _UNKNOWN = 401, 404
 _TOKEN_HINT = "set TRIMTAB_TOKEN to the server's token, which it keeps in the file serve.token of its --state"
 
 REFUSED = 422
@@ -50,16 +50,22 @@ class ServerError(UsageError):
 
     Attributes:
         status: of the HTTP answer; 0 when there was none.
+        unknown: "ticket" where the server does not know the reported point; else "".
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, status: int = 0) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, status: int = 0, unknown: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.status = status
+        self.status, self.unknown = status, unknown
 
     @property
     def is_passing(self) -> bool:
         """Whether the same request may succeed later."""
         return self.status == 0 or self.status in _RETRIED
+
+    @property
+    def is_of_client(self) -> bool:
+        """Whether the server may not know the client any more, so that it is to join again."""
+        return self.status == _UNKNOWN and self.unknown != "ticket"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ def checked(status: int, body: Any) -> dict[str, Any]:
     hint = told.get("hint") or (None if told else "is this the address of a `trimtab serve`?")
     if told and status == _NOT_LET_IN:
         hint = _TOKEN_HINT
-    raise ServerError(detail, hint=hint, status=status)
+    raise ServerError(detail, hint=hint, status=status, unknown=str(told.get("unknown", "")))
 
 
 def best_of(answer: Mapping[str, Any]) -> Best:

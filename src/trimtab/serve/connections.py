@@ -6,7 +6,7 @@ import resource
 from collections.abc import Callable
 from contextlib import suppress
 
-__all__ = ["Connections"]
+__all__ = ["Address", "Connections"]
 
 Address = tuple[str, int]
 
@@ -31,7 +31,7 @@ class Connections:
     def __init__(self, most: int = _MOST, idle_s: float = _IDLE_S) -> None:
         self._most, self.idle_s = most, idle_s
         self._n = 0
-        self._strangers: dict[Address, Callable[[], None]] = {}
+        self._strangers: dict[Address, Callable[[], object]] = {}
 
     @classmethod
     def of_this_process(cls) -> Connections:
@@ -49,13 +49,18 @@ class Connections:
         """Whether requests are to be refused."""
         return self._n > self._most
 
-    def made(self, address: Address | None, close: Callable[[], None]) -> None:
+    def made(self, address: Address | None, close: Callable[[], object]) -> None:
         """One was opened by a client at `address` (None: it has gone again); `close` closes it."""
         self._n += 1
         if address is not None:
             self._strangers[address] = close
         while len(self._strangers) > self._most // 2:
             self._strangers.pop(next(iter(self._strangers)))()
+
+    def shaken(self, address: Address | None, close: Callable[[], object]) -> None:
+        """The handshake of that one is done: `close` closes it from now on."""
+        if address in self._strangers:
+            self._strangers[address] = close
 
     def known(self, address: Address | None) -> None:
         """A request from there bore the token."""

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError, UsageError
-from trimtab.session.refusal import ConflictError, GoneError, UnknownError, is_lasting
+from trimtab.session.refusal import ConflictError, GoneError, UnknownError, UnknownTicketError, is_lasting
 
 __all__ = ["problem", "problem_of"]
 
@@ -23,8 +23,10 @@ _STATUS: tuple[tuple[type[TrimtabError], int], ...] = (
 )
 
 
-def problem(status: int, detail: str, hint: str | None = None, headers: dict[str, str] | None = None) -> Response:
-    """An answer that says what is wrong."""
+def problem(
+    status: int, detail: str, hint: str | None = None, headers: dict[str, str] | None = None, unknown: str = ""
+) -> Response:
+    """An answer that says what is wrong; `unknown`: what of the request the server does not know, for clients."""
     body: dict[str, Any] = {
         "type": f"urn:trimtab:problem:{status}",
         "title": HTTPStatus(status).phrase,
@@ -33,6 +35,8 @@ def problem(status: int, detail: str, hint: str | None = None, headers: dict[str
     }
     if hint:
         body["hint"] = hint
+    if unknown:
+        body["unknown"] = unknown
     return Response(json.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
 
 
@@ -41,5 +45,7 @@ def problem_of(error: Exception) -> Response:
     if isinstance(error, TrimtabError) and not isinstance(error, InternalError):
         is_damaged = isinstance(error, HistoryError) and is_lasting(error)  # clients ask again after a 507
         status = 500 if is_damaged else next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
-        return problem(status, error.message, error.hint)
+        return problem(
+            status, error.message, error.hint, unknown="ticket" if isinstance(error, UnknownTicketError) else ""
+        )
     return problem(500, f"a bug in Trimtab: {type(error).__name__}", "please report it; the server's log has more")

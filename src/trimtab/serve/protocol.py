@@ -4,6 +4,7 @@ closed after a while, and so is one whose head is too long."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal
 
 from trimtab.serve.connections import Connections
@@ -23,6 +24,12 @@ def _bound(n_bytes: int, transport: Any, cycle: Any) -> None:
     if (cycle is None or cycle.response_complete) and not transport.is_closing():
         transport.write(_too_long())
     transport.close()
+
+
+def _count(connections: Connections, spoken: Any, close: Callable[[], object]) -> None:
+    """A connection that can be spoken over now; with TLS it was counted when it arrived."""
+    count = connections.made if spoken.scheme == "http" else connections.shaken
+    count(spoken.client, close)
 
 
 def _too_long() -> bytes:
@@ -83,7 +90,7 @@ def protocol(connections: Connections) -> type[asyncio.Protocol] | Literal["auto
         def connection_made(self, transport: Any) -> None:
             joined: Any = Joined(transport, self.loop)
             super().connection_made(joined)
-            connections.made(self.client, transport.close)
+            _count(connections, self, transport.close)
             self._watch()
 
         def connection_lost(self, exc: Exception | None) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
@@ -16,6 +18,7 @@ from threadpoolctl import threadpool_limits
 from trimtab.errors import UsageError
 from trimtab.history import open_history_at
 from trimtab.serve.app import make_app
+from trimtab.serve.arrivals import Arrivals
 from trimtab.serve.connections import Connections
 from trimtab.serve.hub import Hub
 from trimtab.serve.protocol import protocol
@@ -25,6 +28,10 @@ from trimtab.session import Sessions
 __all__ = ["run"]
 
 _GRACE_S = 5
+_HINTS: dict[int | None, str] = {
+    errno.EADDRINUSE: "another program may listen there: give another --port",
+    errno.EACCES: "only root may listen at that port: give another --port, as a rule one above 1023",
+}
 
 
 def run(settings: ServeSettings, state_dir: Path, history_url: str | None, started: Callable[[str], None]) -> None:
@@ -69,16 +76,31 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
 
 async def _serve(server: uvicorn.Server, hub: Hub, listening: socket.socket) -> None:
     """The first signal lets requests end, the second does not wait for them."""
+    loop, accepting = asyncio.get_running_loop(), _accepting(server, hub, listening)
 
     def stop() -> None:
         server.force_exit, server.should_exit = server.should_exit, True
         hub.end()
+        if accepting is not None:
+            accepting.cancel()
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     vars(server)["capture_signals"] = nullcontext  # its own handlers would end the process by the signal
-    await server.serve(sockets=[listening])
+    await server.serve(sockets=[listening] if accepting is None else [])
+
+
+def _accepting(server: uvicorn.Server, hub: Hub, listening: socket.socket) -> asyncio.Task[None] | None:
+    """With TLS: what accepts connections instead of uvicorn, which counts none before its handshake."""
+    config, loop = server.config, asyncio.get_running_loop()
+    if config.ssl is None or config.http == "auto":
+        return None
+
+    def made() -> Any:
+        speaks: Any = config.http_protocol_class
+        return speaks(config=config, server_state=server.server_state, app_state={}, _loop=loop)
+
+    return loop.create_task(Arrivals(listening, config.ssl, hub.connections, made).accept())
 
 
 def _calm_collector() -> None:
@@ -106,10 +128,11 @@ def _listening(settings: ServeSettings) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((settings.host, settings.port))
         made.listen(1024)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: of a name that can be none
         made.close()
+        number, why = (error.errno, error.strerror) if isinstance(error, OSError) else (None, None)
         raise UsageError(
-            f"cannot listen at host={settings.host!r} port={settings.port}: {error.strerror or error}",
-            hint="another program may listen there: give another --port",
+            f"cannot listen at host={settings.host!r} port={settings.port}: {why or error}",
+            hint=_HINTS.get(number, "give an address or a name of this machine with --host"),
         ) from error
     return made

@@ -26,7 +26,7 @@ from trimtab.errors import InternalError, TrimtabError, UsageError
 from trimtab.flow import Task
 from trimtab.session.point import Point, Result
 
-__all__ = ["AGAIN", "Again", "Answer", "Layer", "Reject", "Setting", "Stack"]
+__all__ = ["AGAIN", "Again", "Answer", "Back", "Layer", "Reject", "Setting", "Stack"]
 
 
 class Again:
@@ -131,6 +131,14 @@ class Layer:
             raise UsageError(f"{name}={self.options[name]!r} of layer {self.NAME!r}", hint=f"{name} must be {rule}")
 
 
+@dataclass(slots=True)
+class Back:
+    """A result on its way back: as the layers that it has passed have left it, and how many are still before it."""
+
+    result: Result
+    left: int
+
+
 class Stack:
     """The layers of a session, in order."""
 
@@ -169,12 +177,26 @@ class Stack:
         Raises:
             InternalError: a layer raised something by mistake.
         """
-        for layer in reversed(self._layers[:passed]):
-            found = _guarded(layer, lambda at=layer, seen=result: at.incoming(point, seen))
+        return self.onward(point, self.back(result, passed))
+
+    def back(self, result: Result, passed: int | None = None) -> Back:
+        """The result before its way back through the first `passed` layers (all: None)."""
+        return Back(result, len(self._layers[:passed]))
+
+    def onward(self, point: Point, back: Back) -> Result | Again:
+        """What becomes of the result on the rest of its way; if a layer raises something, it stands before that layer then.
+
+        Raises:
+            InternalError: a layer raised something by mistake.
+        """
+        while back.left:
+            layer = self._layers[back.left - 1]
+            found = _guarded(layer, lambda at=layer, seen=back.result: at.incoming(point, seen))
+            back.left -= 1
             if isinstance(found, Again):
                 return found
-            result = found
-        return result
+            back.result = found
+        return back.result
 
     def wants(self, client: str) -> bool:
         """Whether a layer wants that client to run the baseline."""

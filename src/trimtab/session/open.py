@@ -12,9 +12,9 @@ from typing import Literal
 
 from trimtab.flow import Ask
 from trimtab.records import Context, Status, Trial
-from trimtab.session.layer import Reject
+from trimtab.session.layer import Back, Reject
 from trimtab.session.point import Point, Report, Result
-from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.session.refusal import ConflictError, UnknownTicketError
 from trimtab.space import Config
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "Fetched",
     "Means",
     "Open",
+    "Said",
     "State",
     "read_ticket",
     "rejected",
@@ -36,6 +37,16 @@ _KEPT_REPORTS = 20_000
 """Reports that are remembered so that one which is sent again is known."""
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A report as it came: the id and the name of who sent it, and the result that it makes."""
+
+    client: str
+    name: str
+    report: Report
+    result: Result
+
+
 @dataclass(slots=True)
 class Open:
     """A trial that was handed out by the study and is not told yet.
@@ -46,6 +57,7 @@ class Open:
         client, since, until: who has it, and its lease.
         is_out: whether it has passed the layers on its way out.
         passed, answer: how many of them, and what one has answered instead of a client.
+        said, back: the report of its run, and its result on the way back through the layers, while one of them cannot take it.
         is_back: whether what its last run gave has passed them on its way back; only while a journal is told again.
         n_spoilt: how often it was measured again since a run of it was spoilt.
         mark: of its values.
@@ -60,6 +72,8 @@ class Open:
     is_out: bool = False
     passed: int = 0
     answer: Result | None = None
+    said: Said | None = None
+    back: Back | None = None
     is_back: bool = False
     n_spoilt: int = 0
     mark: str = ""
@@ -161,11 +175,13 @@ def read_ticket(ticket: str) -> tuple[int, int, int]:
     """The study, trial and run of a ticket of `Open.ticket`, whatever its mark.
 
     Raises:
-        UnknownError: it is none.
+        UnknownTicketError: it is none.
     """
     *parts, _ = ticket.split(".")
     if len(parts) != 3 or not all(part.isascii() and part.isdecimal() and len(part) < 12 for part in parts):
-        raise UnknownError(f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave")
+        raise UnknownTicketError(
+            f"ticket={ticket[:40]!r} is none of this server's", hint="report the ticket that fetch gave"
+        )
     study_id, number, run = map(int, parts)
     return study_id, number, run
 

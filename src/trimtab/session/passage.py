@@ -48,9 +48,12 @@ class Passage:
     def back(self, given: Open, result: Result, client: str, *, is_replayed: bool = False) -> Result | None:
         """What a client's report of it comes to; None when it is to be measured again.
 
-        So is a run of the baseline, without which nothing can be said, that failed for another reason than the config.
+        So is a run of the baseline, without which nothing can be said, that failed for another reason than the config. Where a
+        layer raises something (its disk is full), the next call goes on with that layer: the others have counted the run.
         """
-        found = self._layers.incoming(given.point(client=client, is_replayed=is_replayed), result)
+        given.back = given.back or self._layers.back(result)
+        found = self._layers.onward(given.point(client=client, is_replayed=is_replayed), given.back)
+        given.back = None
         if isinstance(found, Again):
             return None
         is_spoilt = given.ask.role is Role.BASELINE and found.status is Status.INFRASTRUCTURE

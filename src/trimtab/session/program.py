@@ -9,12 +9,13 @@ import select
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.host import kill_group
+from trimtab.session.deadman import dies_with_us
 from trimtab.session.point import LEAST, MOST
 from trimtab.space import Config, Value
 from trimtab.trial.signals import signals_wait
@@ -94,15 +95,18 @@ class Program:
         return (self.true if value else self.false) if isinstance(value, bool) else str(value)
 
     def run(self, config: Config) -> Outcome:
-        """Runs it once; when this is interrupted, the program and all its children are killed.
+        """Runs it once; when this is interrupted, or ends by kill -9, the program and all its children are killed.
 
         Raises:
             UsageError: there is no such program, it may not be run, or it goes on and may not be killed.
         """
-        words = self.words(config)
+        with dies_with_us() as told:
+            return self._run(self.words(config), told)
+
+    def _run(self, words: list[str], told: Callable[[int], None]) -> Outcome:
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         try:
-            code, printed = self._ended(words)
+            code, printed = self._ended(words, told)
         except TimeoutError:
             return Outcome(None, f"not done after {format_duration(self.timeout_s)}", "timed_out")
         seconds = time.perf_counter() - began
@@ -117,8 +121,8 @@ class Program:
         # A figure of 0 is one that the system's clock is too coarse for.
         return Outcome(max(spent[self.measure], 1e-6))
 
-    def _ended(self, words: list[str]) -> tuple[int, bytes]:
-        """Its exit code and the end of what it printed.
+    def _ended(self, words: list[str], told: Callable[[int], None]) -> tuple[int, bytes]:
+        """Its exit code and the end of what it printed; `told` is given the group that it leads.
 
         Raises:
             TimeoutError: it took too long.
@@ -128,6 +132,7 @@ class Program:
         try:
             with signals_wait():  # one that came before there is something to kill would leave it running
                 process = _started(words)
+                told(process.pid)
             return _followed(process, time.monotonic() + self.timeout_s)
         except BaseException:
             if process is not None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history.rows import UNREADABLE
 
-__all__ = ["ConflictError", "GoneError", "StuckError", "UnknownError", "is_lasting"]
+__all__ = ["ConflictError", "GoneError", "StuckError", "UnknownError", "UnknownTicketError", "is_lasting"]
 
 
 class UnknownError(UsageError):
     """No such session, client or point."""
+
+
+class UnknownTicketError(UnknownError):
+    """The point was never handed out; its client is known, and need not join again."""
 
 
 class ConflictError(UsageError):

@@ -14,7 +14,7 @@ from trimtab.session.layer import Stack
 from trimtab.session.members import Client
 from trimtab.session.open import Fetched
 from trimtab.session.point import Point, Report, result_of
-from trimtab.session.refusal import ConflictError, UnknownError
+from trimtab.session.refusal import ConflictError, UnknownTicketError
 
 __all__ = ["Repeats"]
 
@@ -79,12 +79,14 @@ class Repeats:
         """Takes what a repeat gave.
 
         Raises:
-            UnknownError: the client has no such repeat: it had left, or the server was started anew.
+            UnknownTicketError: the client has no such repeat: it had left, or the server was started anew.
             UsageError: the report does not hold what the objective needs.
         """
         held = self._held.get(client.id)
         if held is None or held.ticket != ticket:
-            raise UnknownError(f"ticket={ticket[:40]!r} was never handed out", hint="report the ticket that fetch gave")
+            raise UnknownTicketError(
+                f"ticket={ticket[:40]!r} was never handed out", hint="report the ticket that fetch gave"
+            )
         cost_s = max(0.0, self._clock() - held.since)
         result = result_of(report, self._task.objective, cost_s)
         del self._held[client.id]

@@ -8,23 +8,23 @@ of that order (see `trimtab.flow.study`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
-from trimtab.errors import LoadError, TrimtabError, UsageError
-from trimtab.flow import Settled, Stopped, Study
-from trimtab.flow.start import start_searcher
-from trimtab.flow.tuning import tuning
-from trimtab.flow.warm import WarmStart
-from trimtab.records import PassesPlan, Trial, Verdict
+from trimtab.errors import InternalError, LoadError, TrimtabError
+from trimtab.flow import Stopped
+from trimtab.records import Trial, Verdict
+from trimtab.session.course import Course
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Setting, Stack
 from trimtab.session.members import Client, Members
-from trimtab.session.open import Accepted, Fetched, Means, Open, State, read_ticket, result_again, take_back, trial_of
+from trimtab.session.open import Accepted, Fetched, Means, Open, Said, State, read_ticket, take_back, trial_of
 from trimtab.session.passage import Passage
 from trimtab.session.point import Report, Result, result_of
-from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+from trimtab.session.refusal import ConflictError, GoneError, UnknownTicketError
 from trimtab.session.repeats import Repeats
+from trimtab.session.replay import Replay
 from trimtab.session.spec import SessionSpec
 from trimtab.space import Config
 
@@ -34,6 +34,8 @@ _MOST_UNSEEN = 200
 """Points that layers may answer or reject in one fetch: a space that is all but forbidden must not hold the server."""
 
 _BASELINE_HINT = "make the program run with the values of the baseline, and begin the session again"
+
+_BUG_HINT = "please report it; what was measured is kept, and `restart` begins the session again"
 
 _MOST_LOST = 100
 """Points that clients may have had at a crash without the journal knowing it."""
@@ -62,31 +64,20 @@ class Session:
         self.version = 0
         self.verdict = Verdict()
         self.error = ""
-        self.news = ""
         self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
         layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
         self._passage, self._has_layers = Passage(layers), not layers.is_empty
         self._is_unequal = any(entry.kind == "machines" for entry in spec.layers)
         self._repeats = Repeats(study_id, self.task, layers, journal, clock)
         self._means = Means()
-        self._most_lost = self._newest = -1
+        self._most_lost = -1
         self._is_paused = False
         self._is_over = False
         self._opens: dict[int, Open] = {}
         self._accepted = Accepted()
         self._past: list[Trial] | None = None
-        self._study: Study[Verdict] = Study(self.task, tuning(self.task, self._settled), say=self._hear)
-
-    def _settled(self, scorer: object) -> Settled:
-        starts = self.spec.starts(self.task.space, self.task.objective.is_maximised)
-        is_grouped = any(entry.kind == "group" for entry in self.spec.layers)
-        return Settled(
-            warm=WarmStart(starts=starts) if starts else None,
-            passes=PassesPlan(kind="tiers", room=self.task.budget.trials) if is_grouped else None,
-        )
-
-    def _hear(self, text: str) -> None:
-        self.news = text
+        self._course = Course(spec, self.task)
+        self._replay = Replay(self._course, self._passage, self._opens, self.task.objective)
 
     # ----- what it is
 
@@ -103,7 +94,12 @@ class Session:
     @property
     def trials(self) -> list[Trial]:
         """All that was told, in order."""
-        return self._study.scorer.trials if self._past is None else self._past
+        return self._course.trials if self._past is None else self._past
+
+    @property
+    def news(self) -> str:
+        """What its study said last, for people."""
+        return self._course.news
 
     @property
     def status(self) -> str:
@@ -234,24 +230,38 @@ class Session:
     def _drawn(self) -> Open | None:
         """Asks the study; what it has decided is written down."""
         try:
-            asks = self._study.next()
+            with self._bugs_end_it():
+                ask = self._course.next()
         except TrimtabError as error:
             self._fail(error)
             return None
-        if self._study.is_over:
-            self._end(self._study.result)
+        if self._course.verdict is not None:
+            self._end(self._course.verdict)
             return None
-        if not asks:
+        if ask is None:
             return None
-        self._opens[asks[0].number] = Open(asks[0])
-        self._journal.event("asked", str(asks[0].number))
-        return self._opens[asks[0].number]
+        self._opens[ask.number] = Open(ask)
+        self._journal.event("asked", str(ask.number))
+        return self._opens[ask.number]
+
+    @contextmanager
+    def _bugs_end_it(self) -> Iterator[None]:
+        """What nobody foresaw in a flow or a searcher goes on to whoever asked, and the session has ended: steps that are broken
+        off would only say that they are over, with no verdict."""
+        try:
+            yield
+        except TrimtabError:
+            raise
+        except Exception as error:
+            self._fail(InternalError(f"a bug in Trimtab: {type(error).__name__}: {error}", hint=_BUG_HINT))
+            raise
 
     def report(self, client_id: str, ticket: str, report: Report) -> Literal["told", "again", "known"]:
         """Takes a report: "told", "again" when the point is to be measured once more, "known" when this was said before.
 
-        The first report of a run counts, also when its lease has ended and nobody else has reported. The same report from the
-        same client may be sent again.
+        The first report of a run counts, also when its lease has ended and nobody else has reported, and when a layer could not
+        take it (a full disk): it goes on with that layer whatever is sent then. The same report from the same client may be sent
+        again.
 
         Raises:
             UnknownError: no such client, or the point was never handed out.
@@ -268,24 +278,32 @@ class Session:
             self.version += 1
             return "told"
         reported = self._of_ticket(ticket)
-        now = self._clock()
-        cost_s = max(0.0, now - reported.since) if reported.since else 0.0
-        result = result_of(report, self.task.objective, cost_s)
-        outcome = self._passage.back(reported, result, client.id)
+        said = reported.said = reported.said or self._said(reported, client, report)
+        outcome = self._passage.back(reported, said.result, said.client)
+        reported.said = None
         self._accepted.add(ticket, client.id, report)
         client.n_reports += 1
         self.version += 1
         run = ""
         if outcome is None or self._has_layers:
-            said: dict[str, Any] = {"number": reported.ask.number, "run": reported.run, "cost_s": cost_s}
-            run = self._journal.dumps(said | {"client": client.id, "report": report.model_dump()})
+            kept = {
+                "number": reported.ask.number,
+                "run": reported.run,
+                "cost_s": said.result.cost_s,
+                "client": said.client,
+            }
+            run = self._journal.dumps({**kept, "report": said.report.model_dump()})
         if outcome is None:
             self._journal.event("run", run)
             reported.run += 1
             take_back(reported)
             return "again"
-        self._tell(reported, outcome, client=client.name or client.id, run=run)
+        self._tell(reported, outcome, client=said.name, run=run)
         return "told"
+
+    def _said(self, reported: Open, client: Client, report: Report) -> Said:
+        cost_s = max(0.0, self._clock() - reported.since) if reported.since else 0.0
+        return Said(client.id, client.name or client.id, report, result_of(report, self.task.objective, cost_s))
 
     def _of_ticket(self, ticket: str) -> Open:
         study_id, number, run = read_ticket(ticket)
@@ -301,7 +319,7 @@ class Session:
             return found
         if any(trial.number == number for trial in self.trials) or (found is not None and run < found.run):
             raise ConflictError(f"ticket={ticket!r} has been reported already", hint="fetch the next point")
-        raise UnknownError(f"ticket={ticket!r} was never handed out", hint="report the ticket that fetch gave")
+        raise UnknownTicketError(f"ticket={ticket!r} was never handed out", hint="report the ticket that fetch gave")
 
     def _lost(self, number: int) -> Open | None:
         """A point that went out just before a crash, so that the journal does not have it. What the study asks next is the same
@@ -316,7 +334,8 @@ class Session:
         return found
 
     def _tell(self, told: Open, result: Result, client: str, run: str = "") -> None:
-        trial = self._study.tell(trial_of(told, result, self.task.context, client, self._clock()))
+        with self._bugs_end_it():
+            trial = self._course.tell(trial_of(told, result, self.task.context, client, self._clock()))
         del self._opens[told.ask.number]
         self._journal.told(trial, run)
         self.version += 1
@@ -340,7 +359,9 @@ class Session:
         if self._is_over:
             return
         try:
-            self._end(self._study.stop(reason))
+            with self._bugs_end_it():
+                verdict = self._course.stop(reason)
+            self._end(verdict)
         except Stopped as stopped:  # before anything was measured
             self._end(self._interrupted(stopped))
         except TrimtabError as error:
@@ -355,7 +376,7 @@ class Session:
 
     def _apply(self, what: str) -> None:
         if what == "finish":
-            self._study.conclude("a client asked to finish")
+            self._course.conclude("a client asked to finish")
         else:
             self._is_paused = what == "pause"
 
@@ -387,44 +408,15 @@ class Session:
             UsageError: the journal does not fit this version's searchers: the trials stay in the history.
         """
         if kind == "asked":
-            self._replay_asked(int(text))
+            self._replay.asked(int(text))
         elif kind == "told":
-            if int(text) in self._opens or int(text) > self._newest:
-                self._replay_told(trials[int(text)])
+            self._replay.told(int(text), trials)
         elif kind == "run":
-            self._replay_run(self._journal.loads(text))
+            self._replay.run(self._journal.loads(text))
         elif kind == "repeat":
             self._repeats.replay(text)
         elif kind in ("pause", "resume", "finish"):
             self._apply(kind)
-
-    def _replay_asked(self, number: int) -> None:
-        if number <= self._newest:
-            return
-        asks = self._study.next()
-        if not asks or asks[0].number != number:
-            raise UsageError("its study asks otherwise now (another version of Trimtab?)")
-        self._newest = number
-        self._opens[number] = Open(asks[0])
-        self._passage.out(self._opens[number], is_replayed=True)
-
-    def _replay_run(self, said: dict[str, Any]) -> None:
-        reported = self._opens[said["number"]]
-        result = result_of(Report.model_validate(said["report"]), self.task.objective, said["cost_s"])
-        outcome = self._passage.back(reported, result, said.get("client", ""), is_replayed=True)
-        reported.is_out, reported.is_back = True, outcome is not None
-        if outcome is None:
-            reported.run = said["run"] + 1
-
-    def _replay_told(self, trial: Trial) -> None:
-        told = self._opens.pop(trial.number)
-        if told.answer is not None:
-            self._passage.answered(told, told.answer, is_replayed=True)
-        elif (
-            not told.is_back
-        ):  # there were no layers, or an earlier version kept no last run: what it came to is all there is
-            self._passage.back(told, result_again(trial), "", is_replayed=True)
-        self._study.tell(trial)
 
     def try_out(self) -> None:
         """Shows what is wrong with the searcher, its options, the groups or the prior before anything is measured.
@@ -432,7 +424,7 @@ class Session:
         Raises:
             UsageError, SpaceError: something is.
         """
-        start_searcher(self.task, None, self._settled(None))
+        self._course.try_out()
 
     def ended(self, verdict: Verdict, trials: list[Trial], error: str) -> None:
         """Its study had ended before: it is shown as the history has it, and nothing is replayed."""
@@ -444,7 +436,7 @@ class Session:
         A trial without "told" was kept by an earlier version just before it was killed; nothing was asked for in between.
         """
         for number in sorted(self._opens.keys() & trials.keys()):
-            self._replay_told(trials[number])
+            self._replay.told(number, trials)
             self._journal.event("told", str(number))
         numbers = [*self._opens, *(trial.number for trial in self.trials)]
         self._most_lost = max(numbers, default=-1) + _MOST_LOST
