@@ -61,6 +61,8 @@ def test_the_target_of_an_imported_study_is_not_obeyed(run: Run, tuned: FakeStud
     assert (ran.code, dict(tuned.target.values)) == (2, found)
     assert f"error: study='{name}' was imported: its target is not obeyed" in ran.err
     assert f"hint: give your own study file: trimtab apply {name} --study FILE" in ran.err
+    hint = run("apply", name, "--yes", "--history", "state/history.db").err.splitlines()[-1]
+    assert hint.endswith(f"trimtab apply {name} --study FILE --history state/history.db")
 
 
 def test_a_winner_that_does_not_fit_the_server_of_now_is_refused(run: Run, tuned: FakeStudy) -> None:

@@ -59,6 +59,7 @@ def test_a_file_serves_as_well(run: Run, tmp_path: Path) -> None:
         (("nobody",), "the history holds no study named 'nobody'"),
         (("fake", "--searchers", "best"), "unknown searcher='best'"),
         (("fake", "--repeats", "1"), "1 is not in the range x>=2"),
+        (("fake", "--study", "other"), "--study='other' chooses a study of a file, and there is no file='fake'"),
     ],
 )
 def test_bad_input_exits_with_2(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -55,6 +56,9 @@ def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeSt
     ran = run("rank", "my study.toml", "--ranker", "forest", "--state", str(study.path / "of mine"))
     assert f"--design lhs --runs 30 --state '{state.removesuffix('state')}of mine'" in " ".join(ran.out.split())
     assert "trimtab rank 'my study.toml' --design" in ran.out
+    ran = run("rank", "my study.toml", "--ranker", "forest", "--history", str(study.path / "of mine" / "history.db"))
+    place = shlex.quote(str(study.path / "of mine" / "history.db"))
+    assert f"--design lhs --runs 30 --history {place}" in " ".join(ran.out.split())
 
 
 def test_rank_of_too_few_configs_exits_1_as_its_help_says(run: Run, study: FakeStudy) -> None:

@@ -29,7 +29,9 @@ def test_apply_takes_the_winner_of_the_history_that_the_file_names(run: Run, stu
     study.target._speed = lambda values: 1000.0 if values["compile"] else 3000.0
     assert run("tune", "study.toml", "--quiet").code == 0
     assert "compile" in run("report", "fake").out
-    assert "method" in run("report", "fake", "--history", "state/history.db").out
+    there = run("report", "fake", "--history", "state/history.db").out
+    assert "method" in there
+    assert "to apply: trimtab apply fake --history state/history.db\n" in there, "it is the winner of that report"
     assert run("apply", "fake", "--yes").code == 0
     assert (study.target.values["compile"], study.target.values["method"]) == (False, "worker")
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option, study_named
+from trimtab.cli.options import (
+    in_history,
+    json_option,
+    print_json,
+    say,
+    state_option,
+    study_history_option,
+    study_named,
+)
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +60,7 @@ def command(
         record = find_study(history, name)
     config = winner_of(record)
     if given is None:
-        _require_own_server(record, name, state_dir)
+        _require_own_server(record, name, state_dir, history_url)
     target = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
 
     def agrees(proposal: Proposal) -> bool:
@@ -74,24 +82,26 @@ def command(
 
 def _again(name: str, study_file: Path | None, history_url: str | None) -> str:
     """This command: without its options it could mean another server, or another study."""
-    options = {"--study": study_file, "--history": history_url}
-    words = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    return " ".join(map(quote, ("trimtab", "apply", name, *words)))
+    words = [] if study_file is None else ["--study", str(study_file)]
+    return in_history(" ".join(map(quote, ("trimtab", "apply", name, *words))), history_url)
 
 
-def _require_own_server(record: StudyRecord, name: str, state_dir: Path) -> None:
+def _require_own_server(record: StudyRecord, name: str, state_dir: Path, history_url: str | None) -> None:
     """Raises UsageError where no study file of a server was ever given here."""
     from trimtab.trial.command_line import command_at
 
+    apply, report = (
+        command_at(state_dir, in_history(command, history_url))
+        for command in (f"trimtab apply {quote(name)} --study FILE", f"trimtab report {quote(name)}")
+    )
     if record.origin:
         raise UsageError(
-            f"study={name!r} was imported: its target is not obeyed",
-            hint=f"give your own study file: {command_at(state_dir, f'trimtab apply {quote(name)} --study FILE')}",
+            f"study={name!r} was imported: its target is not obeyed", hint=f"give your own study file: {apply}"
         )
     if "session" in record.settings:
         raise UsageError(
             f"study={name!r} is a session: no server but a program was tuned, which sets its values itself",
-            hint=f"give it the values that `{command_at(state_dir, f'trimtab report {quote(name)}')}` shows",
+            hint=f"give it the values that `{report}` shows",
         )
 
 

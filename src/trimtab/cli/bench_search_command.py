@@ -51,11 +51,17 @@ def command(
     NAME is a study in the history, FILE a file that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exit
     code 0: the first searcher is significantly better than another; 1: it is not.
     """
+    from trimtab.errors import UsageError
     from trimtab.report.search_bench import print_search_bench
     from trimtab.study import history_of
     from trimtab.study.replay import find_recorded_at, make_replay
     from trimtab.study.search_bench import DEFAULT_SEARCHERS, bench_search
 
+    if study is not None and not Path(name).is_file():
+        raise UsageError(
+            f"--study={study!r} chooses a study of a file, and there is no file={name!r}",
+            hint="give the file; a study of the history is named without --study",
+        )
     copy = find_recorded_at(history_url or history_of(state_dir, name), state_dir, name, study)
     chosen = (
         DEFAULT_SEARCHERS if searchers is None else tuple(part.strip() for part in searchers.split(",") if part.strip())

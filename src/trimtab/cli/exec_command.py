@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import history_option, json_option, print_json, require_one_of, say, state_option
+from trimtab.cli.options import (
+    history_option,
+    in_history,
+    json_option,
+    print_json,
+    require_one_of,
+    say,
+    state_option,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,7 +121,7 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
     is_remote = bool(options["server"])
     with signals_interrupt():  # the measured program is killed, and what was measured is kept
         found = _remote(body, program, options) if is_remote else _local(body, program, state_dir, history_url, options)
-    report = f"trimtab report {found['name']}"
+    report = in_history(f"trimtab report {found['name']}", history_url)
     report = (
         f"{options['server']}, or `{report}` where that server runs" if is_remote else command_at(state_dir, report)
     )

@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from trimtab.errors import TrimtabError
+from trimtab.redact import without_password
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -22,6 +24,7 @@ __all__ = [
     "NumberRange",
     "commands_at",
     "history_option",
+    "in_history",
     "json_option",
     "print_json",
     "require_one_of",
@@ -171,8 +174,14 @@ def toml_text(value: Any) -> str:
     return repr(value)
 
 
-def commands_at(state_dir: Path, record: StudyRecord) -> StudyRecord:
-    """`record`, whose commands to apply and undo it name the state directory where they need to."""
+def in_history(command: str, history_url: str | None) -> str:
+    """`command` for the history that was given (no password is shown), where another study may have the same name."""
+    return f"{command} --history {quote(without_password(history_url))}" if history_url else command
+
+
+def commands_at(state_dir: Path, record: StudyRecord, history_url: str | None = None) -> StudyRecord:
+    """`record`, whose commands to apply and undo it name the state directory where they need to, and the history that was
+    given."""
     from dataclasses import replace
 
     from trimtab.trial.command_line import command_at
@@ -180,7 +189,8 @@ def commands_at(state_dir: Path, record: StudyRecord) -> StudyRecord:
     verdict = record.verdict
     if not verdict.apply_command:
         return record
-    apply, undo = (command_at(state_dir, each) for each in (verdict.apply_command, verdict.undo_command))
+    apply = command_at(state_dir, in_history(verdict.apply_command, history_url))
+    undo = command_at(state_dir, verdict.undo_command)
     return replace(record, verdict=replace(verdict, apply_command=apply, undo_command=undo))
 
 

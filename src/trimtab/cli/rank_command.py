@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option, study_named
+from trimtab.cli.options import (
+    in_history,
+    json_option,
+    print_json,
+    say,
+    state_option,
+    study_history_option,
+    study_named,
+)
 from trimtab.units import counted
 
 if TYPE_CHECKING:
@@ -68,7 +76,8 @@ def command(
     with read_history_at(url, state_dir) as history:
         ranked = rank_study(history, name, beside=beside, rankers=rankers)
     next_command = f"trimtab rank {quote(study) if file is not None else 'STUDY.toml'} --design {design or 'lhs'}"
-    next_command = command_at(state_dir, f"{next_command} --runs {ranked.next_runs}") if ranked.next_runs else ""
+    next_command = in_history(f"{next_command} --runs {ranked.next_runs}", history_url)
+    next_command = command_at(state_dir, next_command) if ranked.next_runs else ""
     shown: dict[str, Any] = {"sources": ranked.sources, "top": top, "next_command": next_command}
     if html is not None:
         write_rank_html(ranked.record, ranked.consensus, ranked.trials, html, sources=ranked.sources)

@@ -40,7 +40,7 @@ def command(
 
     file, name = study_named(name)
     with read_history_at(history_url or history_of(state_dir, name, file), state_dir) as history:
-        record = commands_at(state_dir, find_study(history, name))
+        record = commands_at(state_dir, find_study(history, name), history_url)
         trials = history.trials(record.id)
         classes = classes_of(history, record)
     if html is not None:
