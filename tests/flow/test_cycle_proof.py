@@ -15,7 +15,8 @@ from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
 from trimtab.flow.ask import Steps
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.cycle_proof import _is_decided, _proofs_of_shared
+from trimtab.flow.cycle_proof import CycleProof, _is_decided, _proofs_of_shared
+from trimtab.flow.cycle_verdict import cycle_verdict
 from trimtab.flow.prove import Proof, _conclude, _Pairs
 from trimtab.flow.score import Scorer
 from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
@@ -62,13 +63,16 @@ CONTEXTS = [Context("day", 4), Context("night", 4)]
 BASELINES = (100.0, 90.0, 115.0, 100.0)
 
 
+CYCLE = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in CONTEXTS))
+TASK = Task(
+    space=SPACE, baseline=SPACE.default(), advice=SPACE.default(), objective=Objective("throughput"),
+    budget=Budget(trials=9), context=CONTEXTS[0], cycle=CYCLE,
+)  # fmt: skip
+
+
 def proven(gains: Sequence[float]) -> tuple[list[Proof], list[str]]:
     """The proofs of one config under two contexts, whose pairs show `gains` one after the other, and what is said."""
-    cycle = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in CONTEXTS))
-    task = Task(
-        space=SPACE, baseline=SPACE.default(), advice=SPACE.default(), objective=Objective("throughput"),
-        budget=Budget(trials=9), context=CONTEXTS[0], cycle=cycle,
-    )  # fmt: skip
+    cycle, task = CYCLE, TASK
     found, said, made = list[Proof](), list[str](), Counter[tuple[str, Role]]()
 
     def flow(scorer: Scorer) -> Steps[Any]:
@@ -102,3 +106,26 @@ def test_a_round_of_pairs_that_is_missing_when_the_budget_ends_is_made(
     proofs, said = proven(gains)
     assert [len(proof.pairs) for proof in proofs] == [n_pairs, n_pairs]
     assert any("one more pair under each context follows" in text for text in said) is (n_pairs == 4)
+
+
+def test_what_did_not_stand_up_to_being_measured_again_is_no_best_of_its_context() -> None:
+    """Its lucky first run still makes its mean look better than the baseline's."""
+    scorer = ContextScorer(TASK)
+    for number, (config, speed) in enumerate([(SPACE.default(), 100.0)] * 3 + [(BEST, 130.0), (BEST, 99.0)]):
+        role = Role.BASELINE if config != BEST else Role.SEARCH if number == 3 else Role.REPEAT
+        scorer.take(
+            Trial(
+                number=number, role=role, config=config, context=CONTEXTS[0], status=Status.OK,
+                measurement=measured(speed), cost_s={"measure": 5.0},
+            )
+        )  # fmt: skip
+
+    def shown(best: Sequence[Config | None], proof: CycleProof | None) -> tuple[Config, str]:
+        verdict = cycle_verdict(TASK, CYCLE, scorer, [[3]], best, proof, "", is_interrupted=proof is None)
+        assert verdict.cycle is not None
+        assert verdict.noise_floor == scorer.noise_sd > 0
+        return verdict.cycle.contexts[0].config, verdict.cycle.contexts[0].reason
+
+    nothing = CycleProof(None, None, (), "", False, (None, None), (None, None))
+    assert shown([None, None], nothing) == (Config({}), "nothing beat the baseline")
+    assert shown([], None) == (BEST, "it did not come to a proof")

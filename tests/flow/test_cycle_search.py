@@ -20,15 +20,15 @@ ADVICE = Config({"a": 0.5, "b": 0.5})
 CONTEXTS = [Context(f"hour {n}", 4) for n in range(5)]
 
 
-def searched(searcher: str, n: int) -> tuple[list[Ask], list[str]]:
-    """What a search with one trial a visit asks for, and what it says."""
+def searched(searcher: str, n: int, began: Budget | None = None) -> tuple[list[Ask], list[str]]:
+    """What a search with one trial a visit asks for, and what it says; `began` is the budget that it had at first."""
     cycle = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in CONTEXTS))
     task = Task(
         space=SPACE, baseline=SPACE.default(), advice=ADVICE, objective=Objective("throughput"), budget=Budget(trials=n),
         context=CONTEXTS[0], search=SearchOptions(searcher=searcher), is_proven=False, cycle=cycle,
     )  # fmt: skip
     asked, said = list[Ask](), list[str]()
-    study: Study[Any] = Study(task, cycling(task), say=said.append)
+    study: Study[Any] = Study(task, cycling(task, began), say=said.append)
     while not study.is_over:
         for ask in study.next():
             asked += [ask] if ask.role is Role.SEARCH else []
@@ -51,3 +51,12 @@ def test_the_advice_is_tried_under_each_context_however_short_its_visits_are() -
     assert {ask.searcher for ask in asked} == {"contextual-gp"}
     assert ADVICE not in {ask.config for ask in asked[5:]}, "it is known by then"
     assert not [text for text in said if "over and over" in text]
+
+
+def test_a_resume_with_another_budget_asks_for_what_is_on_record() -> None:
+    """How many first configs a searcher spreads depends on how many it expects to make."""
+    first, longer, resumed = searched("lhs", 10), searched("lhs", 20), searched("lhs", 20, Budget(trials=10))
+    asked, of_longer, of_resumed = ([ask.config for ask in asks] for asks, _ in (first, longer, resumed))
+    assert of_resumed[:10] == asked
+    assert len(of_resumed) == 20
+    assert of_longer[:10] != asked

@@ -37,6 +37,14 @@ def test_a_run_that_a_guard_has_ended_is_not_the_best_so_far() -> None:
     assert math.isclose(scorer.best_gain, 1.5)
 
 
+def test_a_config_that_has_crashed_once_is_not_the_best_so_far_however_fast_it_was_before() -> None:
+    scorer = Scorer(TASK)
+    scorer.trials += [_trial(5, Status.OK, 1.5), _trial(8, Status.OK, 3.0)]
+    assert scorer.best_gain == pytest.approx(3.0)
+    scorer.trials += [_trial(8, Status.CRASHED, None, reason="out of memory")]
+    assert scorer.best_gain == pytest.approx(1.5)
+
+
 def test_a_play_that_ended_early_says_why() -> None:
     trial = _trial(8, Status.STOPPED_EARLY, None, Role.PLAY, reason=f"{STANDBYS}\nand a line of a log")
     play = Play(name="large", settings={"cache": 8}, reason="It is larger.")

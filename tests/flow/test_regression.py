@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.flow import Budget, Task
+from trimtab.flow.context_score import ContextScorer
 from trimtab.flow.regression import RegressionMeter
 from trimtab.measure import Interval, Measurement
-from trimtab.records import Context, Role, Status, Trial
-from trimtab.space import Config
+from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
+from trimtab.space import Config, Space
 
 
 def measured(throughput: float, mean_ms: float, *, is_open: bool = False) -> Measurement:
@@ -77,6 +79,24 @@ def test_nothing_is_known_before_the_first_baseline() -> None:
     meter = RegressionMeter()
     meter.take(trial(measured(1, 1000)))
     assert meter.lost_s == 0
+
+
+def test_the_contexts_of_a_cycle_share_the_budget() -> None:
+    """What each of them may lose by itself is not what the users of the server were promised."""
+    contexts = [Context(workload=name, clients=8) for name in ("day", "night")]
+    cycle = Cycle(visits=tuple(Visit(name=c.workload, context=c, iterations=1) for c in contexts))
+    task = Task(
+        space=Space([]), baseline=Config({}), advice=Config({}), objective=Objective("throughput"), budget=Budget(trials=9),
+        context=contexts[0], cycle=cycle, regression_budget_s=60.0,
+    )  # fmt: skip
+    scorer = ContextScorer(task)
+    for context in contexts:
+        scorer.take(trial(measured(1000, 8), role=Role.BASELINE, context=context))
+        assert scorer.part(context).may_try_new
+        scorer.take(trial(measured(500, 16), context=context))
+    assert scorer.lost_s == pytest.approx(80)
+    assert [scorer.part(context).lost_s for context in contexts] == pytest.approx([80, 80])
+    assert not any(each.may_try_new for each in (scorer, *map(scorer.part, contexts)))
 
 
 def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: FakeStudy) -> None:

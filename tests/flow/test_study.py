@@ -276,3 +276,28 @@ def test_what_the_winner_has_lost_before_counts_in_its_ablation(monkeypatch: pyt
         for ask in study.next():
             study.tell(answer(ask, 100.0 + 20.0 * float(ask.config["a"])))
     assert lost_of == [0.05]
+
+
+def test_a_study_stopped_before_its_second_proof_does_not_show_the_first_one_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refined(*_: object) -> Steps[Refined | None]:
+        yield from ()
+        return Refined(config(9))
+
+    monkeypatch.setattr("trimtab.flow.tuning.refine", refined)
+    study = Study(TASK, tuning(TASK))
+    while not study.is_over:
+        for ask in study.next():
+            is_first = ask.config == config(9)
+            if ask.role is Role.PROOF_CANDIDATE and not is_first:
+                study.stop("enough")
+            elif ask.role is Role.PROOF_CANDIDATE:
+                study.tell(replace(answer(ask), status=Status.CRASHED, measurement=None, reason="out of memory"))
+            else:
+                study.tell(answer(ask, 100.0 + 20.0 * float(ask.config["a"])))
+    verdict = study.result
+    assert verdict.result == "interrupted"
+    assert verdict.candidate not in (None, config(9), BASELINE)
+    assert "out of memory" in verdict.refused[0]
+    assert (verdict.failure, verdict.gain, verdict.conditions) == ("", None, ())

@@ -26,7 +26,7 @@ from trimtab.history.formats import base
 from trimtab.history.formats.jsonl import study_to_json, trial_to_json
 from trimtab.measure import Interval
 from trimtab.records import CLASSES_KEPT, QueryClass, Verdict, classes_to_json
-from trimtab.report import kept_classes
+from trimtab.report import engine_text, kept_classes
 from trimtab.space import Config
 
 
@@ -200,6 +200,15 @@ def test_classes_of_queries_are_kept(tmp_path: Path) -> None:
     with History.open(tmp_path / "h.db") as history:
         import_file(history, load_format("jsonl", ""), str(tmp_path / "x.jsonl"))
         assert kept_classes(history.events(1)) == [CLASS]
+
+
+def test_classes_of_queries_steer_no_terminal() -> None:
+    evil = "\x1b]0;owned\x07\nno line of its own"
+    classes = [replace(CLASS, settings={evil: evil}), replace(CLASS, query_id=evil, settings={}, left_alone=evil)]
+    text = engine_text([*classes, replace(CLASS, settings={}, phase=evil)])
+    assert len(text.splitlines()) == 5
+    assert "owned" not in text
+    assert text.replace("\n", "").isprintable()
 
 
 @pytest.mark.slow

@@ -64,11 +64,12 @@ WORTH = {
     ),
     "work_mem": _line("not_measured", reason="the budget of the ablation was used up before"),
 }
+DROPPED_NAMES = ("random_page_cost", "effective_io_concurrency")
 DROPPED = [
     {"knob": name, "reason": "all 2 together worth +0.4 % (95 % interval -1.8 % to +2.6 %, 3 pairs): not told apart",
      "verdict": "not_told_apart", "group": ["random_page_cost", "effective_io_concurrency"],
      "worth": _gain(1.004, 0.982, 1.026), "pairs": 3}
-    for name in ("random_page_cost", "effective_io_concurrency")
+    for name in DROPPED_NAMES
 ]  # fmt: skip
 ABLATION = {
     "end": "budget",
@@ -203,6 +204,42 @@ def test_a_lucky_single_run_does_not_lead_the_path(ablated: Study) -> None:
     twice = [trial(len(trials) + 1 + i, Role.ABLATION, {**BASELINE, "jit": False}, 1.3) for i in range(2)]
     (one,) = [point for point in path_points(study, [*trials, lucky, *twice]) if point.n_knobs == 1]
     assert one.knobs == ("jit",)
+
+
+def test_the_star_is_the_printed_config_whatever_others_of_as_many_settings_showed(ablated: Study) -> None:
+    study, trials = ablated
+    four = {**BASELINE, **{name: FULL[name] for name in (*DROPPED_NAMES, "jit", "work_mem")}}
+    lucky = [trial(len(trials) + i, Role.ABLATION, four, 3.0) for i in range(2)]
+    star = next(point for point in path_points(study, [*trials, *lucky]) if point.n_knobs == 4)
+    assert (star.is_winner, star.gain.estimate, set(star.knobs)) == (True, 1.82, set(study.verdict.config))
+
+
+def test_a_winner_whose_values_gave_way_is_the_star_and_not_the_config_that_it_comes_from(ablated: Study) -> None:
+    """To make room for an old value, `work_mem` was lowered: the search's winner without the two others had more of it."""
+    study, trials = ablated
+    moved = {**WINNER, "work_mem": 32768}
+    study = changed(study, candidate=moved, config={**dict(study.verdict.config), "work_mem": 32768})
+    points = {point.n_knobs: point for point in path_points(study, trials)}
+    assert (points[4].is_winner, points[4].gain.estimate == 1.82) == (False, False), "it was never proven"
+    points = {point.n_knobs: point for point in path_points(study, [*trials, *proof_trials(90, moved, 1.82)])}
+    assert (points[4].is_winner, points[4].gain.estimate, points[4].n_runs) == (True, 1.82, 6)
+
+
+def test_the_text_says_which_figure_is_proven_and_which_settings_are_not(ablated: Study) -> None:
+    undecided = (
+        "Undecided: shared_buffers. The pairs neither prove that it brings something nor show that it is needless. It stays, "
+        "because the gain was proven with it in place."
+    )
+    text, page = squeezed(report_text(*ablated)), squeezed(read(render_html(*ablated)).text)
+    assert "4: 1.82 (this config, proven), 6: 1.8" in text
+    assert "All but this config are the best of a few runs, which look better than they are." in text
+    assert "all others are the best of a few runs, which look better than they are." in page
+    assert undecided in text
+    assert undecided in page
+    study, trials = ablated
+    both = changed(study, worth={**WORTH, "jit": _line("undecided", without=_gain(1.0, 0.9, 1.1), without_pairs=2)})
+    assert "Undecided: jit, shared_buffers. The pairs of each neither prove" in squeezed(report_text(both, trials))
+    assert "Undecided: " not in report_text(changed(study, worth={"jit": WORTH["jit"]}), trials)
 
 
 def test_json_has_the_lines_and_the_path(ablated: Study) -> None:

@@ -35,7 +35,7 @@ class ContextScorer(Scorer):
         self._parts = [(context, Scorer(task_under(task, context), say)) for context in contexts]
 
     def part(self, context: Context | None) -> Scorer:
-        """The trials under `context` alone; its seconds spent are those of the whole study.
+        """The trials under `context` alone; its seconds spent, and those that users have lost, are those of the whole study.
 
         Raises:
             InternalError: it is none of the cycle's.
@@ -61,8 +61,9 @@ class ContextScorer(Scorer):
         trial = self.part(trial.context).take(trial)
         self.trials.append(trial)
         self._spent_s += sum(trial.cost_s.values()) / self.n_at_once
+        lost_s = self.lost_s
         for _, part in self._parts:
-            part.advance(self._spent_s)
+            part.advance(self._spent_s, lost_s - part.regression.lost_s)
         return trial
 
     def invalidate(self, number: int, reason: str) -> Trial:

@@ -18,6 +18,7 @@ from typing import Protocol, runtime_checkable
 from trimtab.errors import InternalError, LoadError
 from trimtab.flow.ask import Ask, Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
+from trimtab.flow.budget import Budget
 from trimtab.flow.context_score import ContextScorer, task_under, under
 from trimtab.flow.cycle_proof import CycleProof, prove_cycle
 from trimtab.flow.cycle_verdict import cycle_verdict
@@ -78,8 +79,12 @@ def searcher_of(task: Task) -> Task:
     return replace(task, search=replace(task.search, searcher="contextual-gp", options=options))
 
 
-def cycling(task: Task) -> Callable[[Scorer], Steps[Verdict]]:
+def cycling(task: Task, began: Budget | None = None) -> Callable[[Scorer], Steps[Verdict]]:
     """The flow of a study over the task's cycle.
+
+    Args:
+        task: what is to be tuned.
+        began: the budget with which the study began; a resume may have another one. None: the task's.
 
     Raises:
         InternalError: from the flow, when the task has none.
@@ -91,7 +96,7 @@ def cycling(task: Task) -> Callable[[Scorer], Steps[Verdict]]:
             raise InternalError("a study without a cycle was to go round it")
         run = CycleRun()
         try:
-            yield from _phases(task, cycle, scorer, run)
+            yield from _phases(task, began or task.budget, cycle, scorer, run)
         except Stopped as stopped:
             run.is_interrupted, run.reason = True, stopped.message
         return cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
@@ -99,14 +104,14 @@ def cycling(task: Task) -> Callable[[Scorer], Steps[Verdict]]:
     return flow
 
 
-def _phases(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Steps[None]:
+def _phases(task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Steps[None]:
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"measuring the baseline of context {name}")
         try:
             yield from under(context, measure_baseline(task_under(task, context)))
         except LoadError as error:
             raise LoadError(f"context={name!r} of the cycle: {error.message}", hint=error.hint) from error
-    run.reason = yield from _Rounds(task, cycle, scorer, run.rounds).search()
+    run.reason = yield from _Rounds(task, began, cycle, scorer, run.rounds).search()
     if not task.is_proven:
         raise Stopped(f"{run.reason}; no proof was asked for")
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
@@ -120,9 +125,12 @@ def _phases(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> S
 class _Rounds:
     """The rounds of visits; `numbers` is filled in."""
 
-    def __init__(self, task: Task, cycle: Cycle, scorer: ContextScorer, numbers: list[list[int]]) -> None:
+    def __init__(
+        self, task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, numbers: list[list[int]]
+    ) -> None:
         self._task, self._cycle, self._scorer, self._numbers = task, cycle, scorer, numbers
-        searcher = start_searcher(task, _expected(task, cycle, scorer))
+        # Of the budget with which the study began: the searcher would ask for other configs than those on record.
+        searcher = start_searcher(task, _expected(replace(task, budget=began), cycle, scorer))
         self._contextual = getattr(searcher, "inner", None)
         self._searcher = FallbackSearcher(
             searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=scorer.say

@@ -44,14 +44,22 @@ def cycle_verdict(
     Args:
         task, cycle, scorer: of the study.
         rounds: numbers of the search trials of each round begun.
-        best: the best config of each context; shorter while they are not known.
+        best: the best config of each context, None where none stood up to being measured again; shorter while they are not known.
         proof: None when it did not come to that.
         reason: why the search ended.
         is_interrupted: whether the study was stopped before its end.
     """
     results = tuple(
-        _context(task, cycle, scorer, rounds, place, best[place] if place < len(best) else None, proof)
-        for place in range(len(cycle.contexts))
+        _context(
+            task,
+            cycle,
+            scorer,
+            rounds,
+            place,
+            best[place] if place < len(best) else _looked_best(task, scorer.part(context)),
+            proof,
+        )
+        for place, context in enumerate(cycle.contexts)
     )
     outcome = Outcome(
         result="better" if proof is not None and proof.is_better else "no_improvement",
@@ -80,6 +88,7 @@ def _with_cycle(
         verdict,
         cycle=summary,
         search_gain=None,
+        noise_floor=scorer.noise_sd or None,
         drift=DriftSummary(
             points=(),
             range=max((range_ for range_, _ in drifts if range_ is not None), default=None),
@@ -119,7 +128,6 @@ def _context(
     own = proof.of_own[place] if proof is not None else None
     search = [trial for trial in part.trials if trial.role is Role.SEARCH]
     values = [part.value_of(t) for t in part.trials if t.role is Role.BASELINE and t.measurement is not None]
-    best = best if best is not None else _looked_best(task, part)
     loss = mean_loss(part.trials, best) if best is not None else 0.0
     by_round = [[t for t in search if t.number in set(numbers)] for numbers in rounds]
     return ContextResult(
@@ -143,8 +151,9 @@ def _context(
 
 
 def _looked_best(task: Task, part: Scorer) -> Config | None:
-    """The best by its mean, when nothing was measured again; None when nothing beats the baseline."""
-    tried = {t.config for t in part.trials if t.is_feasible and t.status.is_measured} - {task.baseline}
+    """The best by its mean, while nothing was measured again; None when nothing beats the baseline."""
+    failed = {t.config for t in part.trials if t.status.is_config_fault}
+    tried = {t.config for t in part.trials if t.is_feasible and t.status.is_measured} - failed - {task.baseline}
     found = min(tried, key=lambda config: (mean_loss(part.trials, config), repr(config)), default=None)
     return found if found is not None and mean_loss(part.trials, found) < 0 else None
 

@@ -123,7 +123,8 @@ def _following(
 def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
     """Brings the config that `ablation` begins with to a proof, with what is left of the ablation's share."""
     n_before = len(outcome.refused)
-    outcome.candidate, outcome.ablation, outcome.worth = ablation.full, ablation, {}
+    # The proof of another config says nothing of this one, should the study be stopped before it has its own.
+    outcome.candidate, outcome.ablation, outcome.proof, outcome.worth = ablation.full, ablation, None, {}
     if task.proof.ablate:
         yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
         outcome.candidate = ablation.current

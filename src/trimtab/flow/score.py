@@ -121,7 +121,7 @@ class Scorer:
         self.level = 0.95
         self.enough = ""
         self._costs_s: list[float] = []
-        self._spent_s = 0.0
+        self._spent_s = self._lost_elsewhere_s = 0.0
         self._seen = _Seen()
 
     @property
@@ -132,7 +132,7 @@ class Scorer:
     @property
     def lost_s(self) -> float:
         """What the trials have cost the users of the target, in seconds of their time."""
-        return self.regression.lost_s
+        return self.regression.lost_s + self._lost_elsewhere_s
 
     @property
     def may_try_new(self) -> bool:
@@ -154,9 +154,9 @@ class Scorer:
         """The trials whose configs may be proven: those since the last failed proof, but for the refused ones themselves."""
         return [trial for trial in self.trials[self.refused_at :] if trial.config not in self.refused]
 
-    def advance(self, spent_s: float) -> None:
-        """Counts seconds that other trials of the study have cost."""
-        self._spent_s = spent_s
+    def advance(self, spent_s: float, lost_elsewhere_s: float) -> None:
+        """Counts what other trials of the study have cost: `spent_s` of all of them, and what the others' users have lost."""
+        self._spent_s, self._lost_elsewhere_s = spent_s, lost_elsewhere_s
 
     @property
     def mean_cost_s(self) -> float:
@@ -215,9 +215,11 @@ class Scorer:
 
     @property
     def best_gain(self) -> float | None:
-        """How many times better than the baseline the best full run of another config was; None before the first."""
+        """How many times better than the baseline the best full run of another config was, of those of which no run has failed by
+        its own fault; None before the first."""
+        failed = {t.config for t in self.trials if t.status.is_config_fault}
         full = [t for t in self.trials if t.status is Status.OK and t.is_feasible and t.role not in BASELINE_ROLES]
-        losses = [t.loss for t in full if t.loss is not None]
+        losses = [t.loss for t in full if t.loss is not None and t.config not in failed]
         return math.exp(-min(losses)) if losses else None
 
     def value_of(self, trial: Trial) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import sqlite3
 import tempfile
@@ -121,7 +122,7 @@ def _opened_copy(place: str) -> Iterator[History]:
         with History.open(place, is_there=True) as history:
             yield history
         return
-    path = Path(place.removeprefix("sqlite:///")).expanduser()
+    path = Path(os.path.expanduser(place.removeprefix("sqlite:///")))
     if not path.is_file():
         raise HistoryError(f"there is no history={place!r}", hint="give the file of another history")
     with tempfile.TemporaryDirectory(prefix="trimtab-merge-") as directory:

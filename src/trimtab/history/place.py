@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from trimtab.errors import HistoryError, UsageError
@@ -44,10 +45,10 @@ def place_of(url: str | None, state_dir: Path) -> str:
 def fixed_place(url: str, folder: Path = Path()) -> str:
     """`url` as it means the same from everywhere: a file's path is absolute then; a relative one was meant from `folder`."""
     if "://" not in url:
-        return str((folder / Path(url).expanduser()).absolute())
+        return str((folder / os.path.expanduser(url)).absolute())
     path = url.removeprefix(_SQLITE)
     is_relative = url.startswith(_SQLITE) and path and not path.startswith(("/", ":memory:", "file:"))
-    return f"{_SQLITE}{(folder / path).absolute()}" if is_relative else url
+    return f"{_SQLITE}{(folder / os.path.expanduser(path)).absolute()}" if is_relative else url
 
 
 def open_history_at(url: str | None, state_dir: Path) -> History:

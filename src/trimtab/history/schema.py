@@ -150,14 +150,17 @@ def url_of(url_or_path: str | Path) -> URL:
         HistoryError: it cannot be read.
     """
     if "://" not in str(url_or_path):
-        return URL.create("sqlite", database=str(Path(url_or_path).expanduser()))
+        return URL.create("sqlite", database=os.path.expanduser(url_or_path))
     try:
-        return make_url(str(url_or_path))
+        url = make_url(str(url_or_path))
     except (ArgumentError, ValueError) as error:
         # The text is not repeated: it may hold a password, and nothing could be parsed to hide it.
         raise HistoryError(
             "cannot read the history's URL", hint="write it as postgresql://user@host:port/database"
         ) from error
+    if url.database and url.get_backend_name() == "sqlite":
+        return url.set(database=os.path.expanduser(url.database))
+    return url
 
 
 def _postgresql(url: URL) -> Engine:

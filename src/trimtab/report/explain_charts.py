@@ -122,8 +122,8 @@ def _upright(x: float) -> Figure:
     return {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": x, "x1": x, "line": line}
 
 
-def by_knobs(points: Sequence[PathPoint], n_winner: int, times: str) -> Figure | None:
-    """The gain by number of settings; `n_winner` is how many the printed config has."""
+def by_knobs(points: Sequence[PathPoint], times: str) -> Figure | None:
+    """The gain by number of settings."""
     if len(points) < 3:
         return None
     gains = [point.gain for point in points]
@@ -137,9 +137,9 @@ def by_knobs(points: Sequence[PathPoint], n_winner: int, times: str) -> Figure |
         "hovertemplate": "%{text}<extra></extra>",
         "line": {"color": BLUE, "width": 1.5},
         "marker": {
-            "size": [13 if point.n_knobs == n_winner else 8 for point in points],
-            "symbol": ["star" if point.n_knobs == n_winner else "circle" for point in points],
-            "color": [GREEN if point.n_knobs == n_winner else BLUE for point in points],
+            "size": [13 if point.is_winner else 8 for point in points],
+            "symbol": ["star" if point.is_winner else "circle" for point in points],
+            "color": [GREEN if point.is_winner else BLUE for point in points],
         },
         "showlegend": False,
     }

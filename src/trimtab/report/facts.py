@@ -155,12 +155,16 @@ class LineWorth:
 
 @dataclass(frozen=True, slots=True)
 class PathPoint:
-    """The best config measured with so many of the winner's settings; `n_runs` are its trials."""
+    """The best config measured with so many of the winner's settings; `n_runs` are its trials.
+
+    Of the config that is printed (`is_winner`) `gain` is that of its proof; of all others it flatters: the best of many has luck.
+    """
 
     n_knobs: int
     knobs: tuple[str, ...]
     gain: Gain
     n_runs: int
+    is_winner: bool = False
 
 
 @dataclass(frozen=True, slots=True)

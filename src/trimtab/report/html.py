@@ -158,10 +158,9 @@ def render_rank_html(
 
 
 def _line_figures(summary: Summary) -> dict[str, Figure]:
-    n_winner = len(summary.settings)
     made = {
         "worth": worth_figure(summary.lines, summary.times),
-        "by_knobs": by_knobs(summary.path, n_winner, summary.times),
+        "by_knobs": by_knobs(summary.path, summary.times),
     }
     return {name: figure for name, figure in made.items() if figure is not None}
 

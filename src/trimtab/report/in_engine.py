@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trimtab.errors import HistoryError
 from trimtab.records import CLASSES_KEPT, QueryClass, classes_from_json
+from trimtab.report.words import one_line
 from trimtab.units import counted, format_duration, format_figure
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def engine_text(classes: Sequence[QueryClass]) -> str:
 def _row(each: QueryClass) -> str:
     gain = f"{each.gain:.2f} ({each.gain_low:.2f} to {each.gain_high:.2f})" if each.settings and each.gain != 1 else "-"
     settings = ", ".join(f"{name}={value}" for name, value in each.settings.items())
-    why = settings or (f"left alone: {each.left_alone}" if each.left_alone else each.phase)
-    return f"{each.query_id:>20}  {each.calls:>7} {each.probes:>6} {format_figure(each.own_ms):>9}  {gain:<22} {why}"
+    why = one_line(settings or (f"left alone: {each.left_alone}" if each.left_alone else each.phase))
+    return f"{one_line(each.query_id):>20}  {each.calls:>7} {each.probes:>6} {format_figure(each.own_ms):>9}  {gain:<22} {why}"
 
 
 def kept_classes(events: Iterable[Event]) -> list[QueryClass] | None:

@@ -14,7 +14,7 @@ from trimtab.space import Config
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["ablation_text", "dropped_groups", "line_worths", "parted_lines", "path_points"]
+__all__ = ["ablation_text", "dropped_groups", "line_worths", "parted_lines", "path_points", "undecided_text"]
 
 _MANY = 3
 """Settings that were not measured for one reason, from which on one sentence names them all."""
@@ -101,20 +101,37 @@ def _all_tried(verdict: Verdict) -> bool:
     )
 
 
+def undecided_text(verdict: Verdict) -> str:
+    """Which settings of the winner are neither proven nor shown to be needless, in two sentences; "" when there are none."""
+    names = [clean(name) for name, row in sorted(verdict.worth.items()) if row.verdict == "undecided"]
+    if not names:
+        return ""
+    if len(names) == 1:
+        what = "brings something nor show that it is needless. It stays, because the gain was proven with it in place"
+        return f"Undecided: {names[0]}. The pairs neither prove that it {what}."
+    what = "brings something nor show that it is needless. They stay, because the gain was proven with them in place"
+    return f"Undecided: {', '.join(names)}. The pairs of each neither prove that it {what}."
+
+
 def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint, ...]:
     """The best measured config with 0, 1, 2, ... of the settings that the search's winner changed.
 
     The loss of a trial is against the baseline of its time, so trials of different moments are comparable; the printed
-    winner stands with the gain of its proof.
+    winner stands with the gain of its proof, and no other config of as many settings beside it.
     """
-    full = {} if study.verdict.ablation is None else study.verdict.ablation.full
+    if study.verdict.ablation is None:
+        return ()
+    full = study.verdict.ablation.full
     by_config: dict[Config, list[Trial]] = {}
     for trial in trials:
         changed = trial.config.difference(study.baseline)
         if (
             _counts(trial)
             and changed
-            and all(name in full and trial.config.get(name) == full[name] for name in changed)
+            and (
+                all(name in full and trial.config.get(name) == full[name] for name in changed)
+                or _is_winner(study, trial.config)
+            )
         ):
             by_config.setdefault(trial.config, []).append(trial)
     points = [_point(study, config, group) for config, group in by_config.items()]
@@ -127,6 +144,12 @@ def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint,
     return (PathPoint(0, (), Gain(1.0, 1.0, 1.0), 0), *(best[n] for n in sorted(best)))
 
 
+def _is_winner(study: StudyRecord, config: Config) -> bool:
+    """Whether it is the printed config, whose values need not be those of the search's winner: some may have given way."""
+    changed = config.difference(study.baseline)
+    return {name: config.get(name) for name in changed} == dict(study.verdict.config)
+
+
 def _counts(trial: Trial) -> bool:
     return trial.status is Status.OK and trial.is_feasible
 
@@ -135,8 +158,8 @@ def _point(study: StudyRecord, config: Config, trials: Sequence[Trial]) -> PathP
     changed = config.difference(study.baseline)
     knobs = tuple(clean(name) for name in changed)
     gain = Gain.of(study.verdict.gain)
-    if gain is not None and set(changed) == set(study.verdict.config):
-        return PathPoint(len(changed), knobs, gain, len(trials))
+    if gain is not None and _is_winner(study, config):
+        return PathPoint(len(changed), knobs, gain, len(trials), is_winner=True)
     losses = [trial.loss for trial in trials if trial.loss is not None]
     errors = [trial.loss_se if trial.loss_se is not None else math.nan for trial in trials]
     mean, se = sum(losses) / len(losses), math.sqrt(sum(error**2 for error in errors)) / len(errors)
@@ -144,7 +167,9 @@ def _point(study: StudyRecord, config: Config, trials: Sequence[Trial]) -> PathP
 
 
 def _is_preferred(point: PathPoint, other: PathPoint) -> bool:
-    """Measured more often first: the best of many single runs would be luck."""
+    """The winner, then what was measured more often: the best of many single runs would be luck."""
+    if point.is_winner or other.is_winner:
+        return point.is_winner
     if (point.n_runs > 1) != (other.n_runs > 1):
         return point.n_runs > 1
     return point.gain.estimate > other.gain.estimate

@@ -28,7 +28,7 @@ from trimtab.report.facts import (
     interval_title,
 )
 from trimtab.report.headline import headline, times_of
-from trimtab.report.lines import ablation_text, dropped_groups, line_worths, parted_lines, path_points
+from trimtab.report.lines import ablation_text, dropped_groups, line_worths, parted_lines, path_points, undecided_text
 from trimtab.report.passes import PassRow, passes_note, passes_rows
 from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
 from trimtab.report.pruned import pruned_lines
@@ -65,7 +65,7 @@ class Summary:
         plays_note: how they were measured, and what that is worth.
         plays_left_out: (plays, why they were not tried).
         lines: what each of them is worth, the most valuable first; empty when that was not measured.
-        ablation: how the settings were chosen, in words.
+        ablation: how the settings were chosen, in words; `undecided`: those that are neither proven nor needless.
         path: the gain by number of settings.
         conditions: (what had to hold for the winner to be accepted, whether it did, the figures).
         warm_start: which past studies served, and whose prior was dropped; empty without a warm start.
@@ -108,6 +108,7 @@ class Summary:
     settings: tuple[SettingChange, ...]
     lines: tuple[LineWorth, ...]
     ablation: str
+    undecided: str
     path: tuple[PathPoint, ...]
     conditions: tuple[tuple[str, bool, str], ...]
     dropped: tuple[tuple[str, str], ...]
@@ -200,7 +201,8 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     verdict, objective = study.verdict, Objective.parse(study.objective)
     texts = ValueTexts(study)
     rows = tuple(_row(trial, objective, study, texts) for trial in trials)
-    best = _best(rows)
+    failed = {trial.config for trial in trials if trial.status.is_config_fault}  # a lucky run before that shows nothing
+    best = _best(row for row, trial in zip(rows, trials, strict=True) if trial.config not in failed)
     is_better = verdict.is_better
     wall, wall_total_s, prepare_s = _wall(verdict, trials)
     return Summary(
@@ -225,6 +227,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         settings=texts.settings() if is_better else (),
         lines=line_worths(verdict) if is_better else (),
         ablation=ablation_text(verdict) if is_better else "",
+        undecided=undecided_text(verdict) if is_better else "",
         path=path_points(study, trials),
         conditions=_conditions(verdict),
         dropped=dropped_groups(verdict) if is_better else (),
@@ -329,7 +332,8 @@ def _contenders(verdict: Verdict, trials: Sequence[Trial], objective: Objective)
     gain = Gain.of(verdict.gain)
     if gain is not None:
         is_better = verdict.is_better
-        basis = counted(len(pairs), "alternating pair") + ("" if is_better else ", not accepted")
+        state = "" if is_better else ", not finished" if verdict.result == "interrupted" else ", not accepted"
+        basis = counted(len(pairs), "alternating pair") + state
         found.append(Contender("tuned" if is_better else "best candidate", _mean(p[1] for p in pairs), gain, basis))
     return tuple(found)
 

@@ -36,6 +36,7 @@ STATUS_STYLES: Mapping[Status, str] = {
 
 _SHOWN_LOG_LINES = 8
 _SHOWN_RANKS = 8
+_SHOWN_NUMBERS = 7
 _NAME_WIDTH = 32
 """Columns of a knob's name that no other column may take."""
 
@@ -141,13 +142,25 @@ def _worth(summary: Summary) -> Iterator[RenderableType]:
         yield from _titled("What each setting is worth", _lines_table(lines))
     elif untold:
         yield from _titled("What each setting is worth", Text("\n".join(untold)))
-    remarks = [*(untold if lines else []), *([summary.ablation] if summary.ablation else [])]
+    remarks = [*(untold if lines else []), *filter(None, (summary.ablation, summary.undecided))]
     if len(summary.path) > 2 and summary.lines:
-        steps = ", ".join(f"{point.n_knobs}: {ratio_text(point.gain.estimate)}" for point in summary.path[1:8])
-        remarks.append(f"{summary.times.capitalize()} by number of settings (best measured): {steps}")
+        remarks.append(_by_number(summary))
     remarks += [f"Left unchanged: {knobs} ({reason})" for knobs, reason in summary.dropped]
     if remarks:
         yield Padding(Text("\n".join(remarks)), (1, 0, 0, 2))
+
+
+def _by_number(summary: Summary) -> str:
+    """The gain by number of settings: of the config that is printed as proven, of the others as they look."""
+    shown = [point for i, point in enumerate(summary.path[1:]) if i < _SHOWN_NUMBERS or point.is_winner]
+    steps = (
+        f"{point.n_knobs}: {ratio_text(point.gain.estimate)}{' (this config, proven)' if point.is_winner else ''}"
+        for point in shown
+    )
+    return (
+        f"{summary.times.capitalize()} by number of settings (best measured): {', '.join(steps)}. All but this config are the "
+        "best of a few runs, which look better than they are."
+    )
 
 
 def _lines_table(lines: Sequence[LineWorth]) -> Table:
