@@ -49,6 +49,39 @@ def test_fold_over_frees_main_effects_of_pairs() -> None:
         assert bool(np.all(pairs @ signs == 0)) is fold_over
 
 
+def test_a_batch_without_fold_over_is_mirrored_by_the_next_and_further_ones_alias_other_pairs() -> None:
+    space = flat_space(7)
+    default = space.default()
+    first = make_design("sard", space, default, 8)
+    second = make_design("sard", space, default, 8, before=first.configs)
+    third = make_design("sard", space, default, 16, before=(*first.configs, *second.configs))
+    assert (signs_of(space, second.configs) == -signs_of(space, first.configs)).all()
+    signs = signs_of(space, third.configs)
+    assert (signs.T @ signs == len(signs) * np.eye(7)).all()
+    assert (signs[::2] == -signs[1::2]).all()
+    assert len(set(third.configs) - {*first.configs, *second.configs}) >= 12
+
+
+def test_further_levels_lie_between_those_that_were_tried() -> None:
+    space = Space([*flat_space(1).knobs.values(), Knob(name="on", kind=KnobKind.BOOLEAN, default=True)])
+    default = space.default()
+    first = one_at_a_time(space, default, 2)
+    further = make_design("one-at-a-time", space, default, 4, before=first.configs)
+    assert {config["on"] for config in further.configs} == {True}, "it has no other value"
+    values = sorted(float(config["a"]) for config in further.configs)
+    assert len(values) == 2
+    assert all(abs(value - float(known["a"])) > 0.1 for value in values for known in (default, *first.configs))
+    low = Space(list(space.knobs.values()), [Constraint("a <= 0.5")])
+    begun = one_at_a_time(low, default, 2)
+    (more,) = make_design("one-at-a-time", low, default, 2, before=begun.configs).configs
+    assert low.is_feasible(more), "its high end is not allowed, and was not tried"
+    switch = Space([space.knobs["on"]])
+    (only,) = one_at_a_time(switch, switch.default(), 1).configs
+    again = make_design("one-at-a-time", switch, switch.default(), 1, before=[only])
+    assert again.configs == (only,)
+    assert "measured again" in again.notes[-1]
+
+
 def test_sard_needs_a_knob_with_two_levels() -> None:
     """Special values are no levels: runs that are all alike would be measured for nothing, or too many be asked for."""
     switch = Knob(name="switch", kind=KnobKind.INTEGER, low=8, high=8, default=8, special=(0,))

@@ -67,6 +67,29 @@ def test_the_other_knobs_are_as_they_are_held_and_constraints_over_all_hold() ->
     assert max(float(config["a"]) for config in asked) <= 0.5
 
 
+def test_a_held_knob_that_has_no_effect_with_what_is_asked_breaks_no_constraint() -> None:
+    """Without its switch `part` is at its default of 0.9, and not at 0.1 as it is held."""
+    space = Space(
+        [
+            Knob(name="on", kind=KnobKind.BOOLEAN, default=True),
+            Knob(name="a", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.0),
+            Knob(name="part", kind=KnobKind.REAL, low=0.0, high=1.0, default=0.9, condition="on"),
+        ],
+        [Constraint("a + part <= 1.0")],
+    )
+    held = Config({"on": True, "a": 0.0, "part": 0.1})
+    problem = SearchProblem(space=space, baseline=space.default())
+    searcher = NarrowedSearcher(problem, ("on", "a"), held, Noted, budget_trials=9, spread=None)
+    asked = searcher.ask(40)
+    assert all(space.is_feasible(config) for config in asked)
+    assert {config["on"] for config in asked} == {True, False}
+    assert {each.status for each in Noted.made[-1].told} == {Status.INFEASIBLE}
+    assert asked == NarrowedSearcher(problem, ("on", "a"), held, Noted, budget_trials=9, spread=None).ask(40)
+    hopeless = replace(problem, space=Space(list(space.knobs.values()), [Constraint("part <= 0.5")]))
+    only_off = NarrowedSearcher(hopeless, ("on",), held, Noted, budget_trials=9, spread=None)
+    assert all(hopeless.space.is_feasible(config) for config in only_off.ask(3))
+
+
 def test_the_searcher_within_knows_only_its_own_part_of_the_problem() -> None:
     _, inner = narrowed()
     assert set(inner.problem.space.knobs) == {"a", "b"}

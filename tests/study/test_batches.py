@@ -51,6 +51,22 @@ def test_more_runs_are_a_further_batch() -> None:
     assert _designed(STAGE, "sard", again, 50) == (design, batches)
 
 
+@pytest.mark.parametrize(
+    ("kind", "first", "more"), [("sard", 12, 24), ("sard", 24, 48), ("one-at-a-time", 22, 44), ("lhs", 20, 40)]
+)
+def test_a_further_batch_measures_other_configs(kind: str, first: int, more: int) -> None:
+    """In a two-level design the mirror images that were missing, and then other combinations."""
+    one, batches = _designed(STAGE, kind, None, first)
+    all_of_them, _ = _designed(STAGE, kind, _begun(kind, *batches, n_runs=len(one.configs)), more)
+    assert all_of_them.configs[: len(one.configs)] == one.configs
+    new = all_of_them.configs[len(one.configs) :]
+    known = set(one.configs)
+    assert sum(config not in known for config in new) >= 0.9 * len(new) > 0
+    if kind == "sard":
+        assert "Main effects are free" in all_of_them.notes[0]
+        assert not any("Without fold-over" in note for note in all_of_them.notes)
+
+
 @pytest.mark.parametrize(("kind", "given", "runs", "least"), [("lhs", 30, 35, 38), ("sard", 24, 30, 36)])
 def test_too_few_more_runs_are_told_with_how_many_would_do(kind: str, given: int, runs: int, least: int) -> None:
     begun = _begun(kind, given, n_runs=given)

@@ -14,12 +14,12 @@ from typing import ClassVar
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import LoadError
+from trimtab.errors import LoadError, UsageError
 from trimtab.history import open_history_at
 from trimtab.records import Endpoint, Trial
-from trimtab.study import bench, load_study_file
+from trimtab.study import Slo, bench, find_rate, load_study_file
 from trimtab.study.design import run_design
-from trimtab.testing.fake_workload import FakeRatedWorkload, FakeWorkload
+from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial import Interrupted, Journal
 from trimtab.trial.copies import copies_of
 from trimtab.trial.signals import signals_interrupt
@@ -29,7 +29,7 @@ _LONG_S = 30.0
 
 
 @dataclass(slots=True)
-class _Slow(FakeWorkload):
+class _Slow(FakeRatedWorkload):
     """Prepares for half a minute, after it has done `first`."""
 
     first: Callable[[], object] = print
@@ -95,6 +95,29 @@ def test_the_runs_of_a_design_can_be_stopped_while_their_data_is_prepared(fake: 
 
     _stopped(fake, lambda: os.kill(os.getpid(), signal.SIGTERM), rank)
     assert _status(fake) == ["interrupted"]
+
+
+@pytest.mark.parametrize("is_search", [False, True], ids=["bench", "find-rate"])
+def test_a_measurement_can_be_stopped_while_its_data_is_prepared(fake: FakeStudy, is_search: bool) -> None:
+    def stop() -> None:
+        (fake.path / "state" / "stop").touch()
+
+    (fake.path / "study.toml").write_text(fake.written)
+    file, state = load_study_file(fake.path / "study.toml"), fake.path / "state"
+
+    def measure() -> None:
+        if is_search:
+            find_rate(
+                file, state, slo=Slo.parse("p99 <= 20ms"), settings={}, listener=fake.listener, say=fake.listener.phase
+            )
+        else:
+            bench(file, state, settings={}, n_runs=1, listener=fake.listener, say=fake.listener.phase)
+
+    error = _stopped(fake, stop, measure)
+    assert error.message.startswith("stopped by the kill switch: file=")
+    assert _status(fake) == []
+    with pytest.raises(UsageError, match="the kill switch is on: file="):  # nothing is prepared for nothing
+        measure()
 
 
 @dataclass(slots=True)

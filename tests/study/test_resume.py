@@ -128,3 +128,28 @@ def test_another_budget_loses_no_trial(fake: FakeStudy, budget: str) -> None:
     assert not [line for line in fake.listener.phases if "do not fit" in line]
     n_searched = sum(trial.role is Role.SEARCH for trial in after)
     assert n_searched == 1 if budget == "5 trials" else n_searched >= 20
+
+
+@pytest.mark.parametrize(("memory_mib", "is_said"), [(1021, False), (700, True)])
+def test_a_study_keeps_the_ranges_and_the_advice_with_which_it_began(
+    fake: FakeStudy, memory_mib: int, is_said: bool
+) -> None:
+    """Both depend on the memory of the machine, of which a new kernel keeps a little more for itself."""
+    fake.text = fake.text.replace("12 trials", "5 trials") + '[search]\nplays = "off"\nround_values = false\n'
+
+    def stop(trial: Trial) -> None:
+        if trial.number == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    begun, before = fake.tune()
+    assert [trial.role for trial in before[3:]] == [Role.ADVICE, Role.SEARCH, Role.SEARCH]
+    fake.listener.on_trial = lambda trial: None
+    fake.target._memory_mib = memory_mib
+    record, after = fake.tune()
+    assert record.id == begun.id
+    assert [(t.number, t.config) for t in after[:6]] == [(t.number, t.config) for t in before]
+    assert not [line for line in fake.listener.phases if "not fit the way" in line]
+    assert sum(trial.role in (Role.ADVICE, Role.SEARCH) for trial in after) == 5
+    said = [line for line in fake.listener.phases if line.startswith(f"the machine has memory={memory_mib}MiB now")]
+    assert len(said) == is_said

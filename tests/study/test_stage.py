@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,6 +122,64 @@ def test_advice_that_the_target_does_not_accept_is_refused(fake: FakeStudy, advi
     ):
         pass
     assert (told.value.hint or "").startswith("it accepts 0 to 1000000")
+
+
+@pytest.mark.parametrize(
+    ("advice", "note"),
+    [
+        (
+            "cache = '2GB', sort_memory = 8",
+            r"search.advice breaks a constraint \(memory budget: .* > 1GiB \(.*\)\); used: cache=\S+MB, not 2GB",
+        ),
+        ("workers = 8, compile = false", "search.advice has no effect in part; used: workers=2, not 8"),
+        ("sort_memory = 8", ""),
+    ],
+)
+def test_advice_that_is_not_used_as_it_is_is_told(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, advice: str, note: str
+) -> None:
+    _conditioned(monkeypatch, workers="compile")
+    fake.text += f"\n[search]\nadvice = {{ {advice} }}\n"
+    path = _named(fake, "workers", "compile", "cache", "sort_memory")
+    with open_stage(load_study_file(path), fake.path / "state", changes=False) as stage:
+        assert stage.space.is_feasible(stage.advice)
+        told = [each for each in stage.notes if "search.advice" in each]
+        assert len(told) == bool(note)
+        assert all(re.fullmatch(note, each) for each in told)
+        assert [(c.verdict, c.text) for c in checks_of(stage) if c.check == "advice"] == [
+            ("note", each) for each in told
+        ]
+
+
+def test_a_winner_beyond_the_useful_ranges_of_now_fits_where_the_constraints_hold(fake: FakeStudy) -> None:
+    """The ranges depend on the machine's memory, and a new kernel keeps a little more of it for itself."""
+    with open_stage(load_study_file(_named(fake, "workers", "cache")), fake.path / "state") as stage:
+        _require_fit(stage, Config({"workers": 17, "cache": 133}))
+        with pytest.raises(ApplyError, match="the winner does not fit the server of now: memory budget"):
+            _require_fit(stage, Config({"cache": 4097}))
+
+
+class _Arriving(FakeWorkload):
+    arrivals_s = 40.0
+
+
+def test_who_measures_nothing_waits_for_no_users(fake: FakeStudy) -> None:
+    """The winner is applied, and knobs are shown, whatever the study file says of the warm-up; `doctor` says what is wrong."""
+    fake.workload = _Arriving(fake.target.speed)
+    fake.text += "warmup_cap = '30s'\n"
+    file = load_study_file(_named(fake, "workers"))
+    for measures in (None, True):
+        with (
+            pytest.raises(UsageError, match=r"measure.warmup_cap='30s' is too short: the users of the load come"),
+            open_stage(file, fake.path / "state", measures=measures),
+        ):
+            pass
+    with open_stage(file, fake.path / "state", changes=False) as stage:
+        (budget,) = (each for each in checks_of(stage) if each.check == "budget")
+        assert budget.verdict == "fail"
+        assert "warmup_cap='30s' is too short" in budget.text
+    with open_stage(file, fake.path / "state", measures=False) as stage:
+        assert stage.plan.warmup_cap_s == 30.0
 
 
 @dataclass

@@ -13,9 +13,11 @@ import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.errors import UsageError
-from trimtab.history import History, StudyCopy, open_history_at
-from trimtab.records import Role, Trial
+from trimtab.history import History, StudyCopy, open_history_at, read_space
+from trimtab.records import Objective, Role, Trial
 from trimtab.study import load_study_file
+from trimtab.study.near import Near
+from trimtab.study.warm_start import take_over
 
 pytestmark = pytest.mark.slow
 
@@ -94,6 +96,46 @@ def test_a_study_can_be_named_by_its_number(past: FakeStudy, names: str) -> None
     _warm(past, names)
     record, _ = past.tune()
     assert [each.name for each in record.verdict.warm_start.studies] == ["past"]
+
+
+def test_a_named_study_of_which_nothing_can_be_used_is_told(past: FakeStudy) -> None:
+    """It has one config: there is no order to learn from."""
+    with _history(past) as history:
+        record = history.find_study("past")
+        assert record is not None
+        copy = history.copy(record.id)
+        first = [trial for trial in copy.trials if trial.role is Role.BASELINE]
+        history.add_copies([StudyCopy(replace(copy.record, name="begun"), first)])
+    _warm(past, '["begun"]')
+    past.text = past.text.replace("12 trials", "2 trials")
+    found, _ = past.tune()
+    assert found.verdict.warm_start.studies == ()
+    assert [phase for phase in past.listener.phases if "search.warm_start" in phase] == [
+        "search.warm_start: study='begun' is not used: fewer than 2 of its configs were measured well and differ in this space"
+    ]
+
+
+def test_what_missed_a_constraint_of_the_same_objective_has_failed(past: FakeStudy) -> None:
+    """However fast it was: it is no start, and teaches where constraints are missed."""
+    with _history(past) as history:
+        record = history.find_study("past")
+        assert record is not None
+        copy = history.copy(record.id)
+        better = [trial for trial in copy.trials if (trial.loss or 0.0) < 0 and trial.config != record.baseline]
+        gained = {trial.config for trial in sorted(better, key=lambda trial: trial.loss or 0.0)[:2]}
+        assert gained
+        trials = [replace(trial, excess=0.2) if trial.config in gained else trial for trial in copy.trials]
+        strict = "throughput where latency_p99 <= 20 ms"
+        history.add_copies([StudyCopy(replace(copy.record, name="strict", objective=strict), trials)])
+        other = history.find_study("strict")
+        assert other is not None
+        near = [Near(record=other, overlap=1.0, workload=1.0, machine=1.0)]
+        space = read_space(record)
+        for objective, is_failed in ((strict, True), ("throughput", False)):
+            found = take_over(history, space, record.baseline, near, objective=Objective.parse(objective))
+            assert gained.isdisjoint(found.starts) is is_failed
+            assert gained.isdisjoint(found.past[0].configs) is is_failed
+            assert (gained <= set(found.past[0].failed)) is is_failed
 
 
 def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path) -> None:

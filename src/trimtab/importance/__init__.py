@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trimtab.importance.designs import (
         DESIGNS,
         Design,
+        join_designs,
         least_runs,
         lhs_design,
         make_design,
@@ -28,7 +29,7 @@ else:
         __name__,
         {
             "consensus": "Consensus default_rankers rank_knobs",
-            "designs": "DESIGNS Design least_runs lhs_design make_design one_at_a_time sard_design sobol_design",
+            "designs": "DESIGNS Design join_designs least_runs lhs_design make_design one_at_a_time sard_design sobol_design",
             "interactions": "Pair top_pairs",
             "knee": "knee_of",
             "rank_check": "RankCheck check_ranks",
@@ -53,6 +54,7 @@ __all__ = [
     "TooFewError",
     "check_ranks",
     "default_rankers",
+    "join_designs",
     "knee_of",
     "least_runs",
     "lhs_design",

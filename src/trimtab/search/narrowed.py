@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trimtab.records import Trial
+from trimtab.records import Context, Role, Status, Trial
 from trimtab.search.searcher import Searcher, SearchProblem
 from trimtab.space import Config
 
 __all__ = ["NarrowedSearcher"]
+
+_ATTEMPTS = 20
+"""How often the searcher within is asked for one config, before what it asks for is moved to where the constraints hold."""
 
 
 class NarrowedSearcher:
@@ -48,6 +51,7 @@ class NarrowedSearcher:
         self.names = tuple(names)
         self._space, self._held, self._spread, self._same = problem.space, held, spread, same_as_held
         self._is_met, self._waiting = False, list[Trial]()
+        self._context = problem.context or Context(workload="", clients=1)
         space = problem.space.subspace(self.names, held)
         self._inner = make(
             replace(
@@ -71,8 +75,24 @@ class NarrowedSearcher:
         return self._inner.is_converged
 
     def ask(self, n: int = 1) -> list[Config]:
-        """`n` configs of the whole space."""
-        return [self._whole(config) for config in self._inner.ask(n)]
+        """`n` configs of the whole space, each feasible there.
+
+        A knob that is held and has no effect with what is asked is at its default, which the searcher within does not know: where
+        that breaks a constraint, it learns so and is asked again.
+        """
+        return [self._feasible(config) for config in self._inner.ask(n)]
+
+    def _feasible(self, config: Config) -> Config:
+        for _ in range(_ATTEMPTS):
+            whole = self._whole(config)
+            if self._space.is_feasible(whole):
+                return whole
+            refused = Trial(number=-1, role=Role.SEARCH, config=config, context=self._context, status=Status.INFEASIBLE)
+            self._inner.tell(refused)
+            if self._inner.is_exhausted:
+                break
+            (config,) = self._inner.ask(1)
+        return self._space.repair(self._whole(config))
 
     def tell(self, trial: Trial) -> None:
         """Learns from a trial of the whole space through the knobs that are searched."""

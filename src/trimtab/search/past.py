@@ -18,7 +18,7 @@ class PastStudy:
         nearness: how much it promises, above 0 and at most 1.
         configs: what was measured, as configs of this problem's space.
         losses: one for each, finite; relative to that study's own baseline, so only their order and spread count here.
-        failed: configs that failed by their own fault.
+        failed: configs that failed by their own fault, or missed what this problem's objective asks as well.
     """
 
     name: str

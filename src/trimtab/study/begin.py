@@ -18,6 +18,7 @@ from trimtab.flow import Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, RefusedError, StudyRecord, host_of, space_to_json
 from trimtab.records import Objective, Trial
+from trimtab.study.as_begun import ADVICE
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
@@ -129,7 +130,7 @@ def new_record(
     """A new study in the history, of what the stage shows; name and objective are those of its file unless they are given."""
     return history.create_study(
         name=name or stage.file.study.name,
-        settings=kept_settings(stage.file, stage.workload),
+        settings={**kept_settings(stage.file, stage.workload), ADVICE: dict(stage.advice)},
         space=space_to_json(stage.space),
         objective=str(objective or stage.objective),
         baseline=stage.baseline,

@@ -19,7 +19,7 @@ from trimtab.study.begin import new_record, require_metrics
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
-from trimtab.study.preparing import data_ready
+from trimtab.study.preparing import prepared
 from trimtab.study.stage import Stage, build_stack, open_stage, require_one_context
 from trimtab.study.tables import BENCH
 from trimtab.study.task import task_of
@@ -201,10 +201,11 @@ def bench(
     study of their own, named as the file's with ".bench" behind it.
 
     Raises:
-        UsageError, SpaceError: a knob or value that is not legal; nothing was touched.
+        UsageError, SpaceError: a knob or value that is not legal, or the stop file is there; nothing was touched.
         TargetError: the target cannot be reached.
         LoadError: a run failed; the message has its reason.
         HistoryError: the runs cannot be kept.
+        Interrupted: somebody asked to stop.
     """
     name, objective = f"{file.study.name}{BENCH}", file.objective
     require_one_context(file, "`trimtab bench`")
@@ -212,13 +213,15 @@ def bench(
     with (
         signals_interrupt(),
         open_history_at(file.history, state_dir) as history,
-        open_stage(with_every_value(file), state_dir, changes=bool(settings)) as stage,
+        open_stage(with_every_value(file), state_dir, changes=bool(settings), measures=True) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         require_metrics(stage)
         config = parse_settings(stage, settings, say)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
-        data_ready(stage, state_dir, say)
+        switch = guarding_of(file, state_dir).switch
+        switch.require_off()
+        prepared(stage, switch, state_dir, say)
 
         def concluded(trials: tuple[Trial, ...]) -> BenchSummary:
             value, noise = _value(objective, trials), _noise(objective, trials)

@@ -16,7 +16,7 @@ from trimtab.units import format_time
 
 if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no study file, space or history
     from trimtab.history import StudyRecord
-    from trimtab.space import Config
+    from trimtab.space import Config, Space
     from trimtab.study.file import StudyFile
     from trimtab.study.stage import Stage
     from trimtab.systems import KnobState
@@ -98,7 +98,10 @@ def apply_winner(
             f"study={record.name!r} is already applied, since {format_time(applied.applied_at)}",
             hint=f"take it back first: {command_at(state_dir, f'trimtab rollback {record.name}')}",
         )
-    with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab apply {record.name}"):
+    with (
+        open_stage(file, state_dir, measures=False) as stage,
+        stage.stack.lock(f"trimtab apply {record.name}"),
+    ):
         _require_fit(stage, config)
         where = {**_proven_elsewhere(record, stage), **stage.stack.where()}
         if not agrees(Proposal(tuple(_changes(stage.states, config)), where)):
@@ -163,12 +166,26 @@ def _require_fit(stage: Stage, config: Config) -> None:
         raise ApplyError(
             f"the study file does not tune {', '.join(strange)}, which the winner sets", hint="name them under knobs"
         )
-    violations = stage.space.violations(stage.baseline.replace(config))
+    violations = _with_values(stage.space, config).violations(stage.baseline.replace(config))
     if violations:
         raise ApplyError(
             f"the winner does not fit the server of now: {'; '.join(violations)}",
             hint="the server was changed since the study; tune again from what it has now",
         )
+
+
+def _with_values(space: Space, config: Config) -> Space:
+    """`space` with the values of `config` legal as well: useful ranges depend on the memory of now, and what was proven may lie a
+    little beyond them; whether the server takes it, its own limits say."""
+    from trimtab.space import Space
+
+    also_legal = {name: (*space.also_legal.get(name, ()), value) for name, value in config.items()}
+    return Space(
+        list(space.knobs.values()),
+        space.constraints,
+        also_legal={**space.also_legal, **also_legal},
+        fixed=space.fixed,
+    )
 
 
 def _changes(states: Mapping[str, KnobState], config: Config) -> list[Change]:

@@ -17,9 +17,9 @@ __all__ = ["Check", "checks_of"]
 
 _ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
-_REMARKS = ("memory use", "running config", "file system", "recover", "restart loses")
+_REMARKS = ("memory use", "running config", "file system", "recover", "restart loses", "advice")
 """Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
-goes on without; and how to log in after a power cut."""
+goes on without, or with in another form; and how to log in after a power cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ def checks_of(stage: Stage) -> list[Check]:
     found.append(("space", True, size))
     if os.geteuid() == 0:
         found.append(("user", True, f"root: {_ROOT}"))
+    if stage.moved:
+        found.append(("advice", False, stage.moved))
     found += _asked(stage)
     broken = space.violations(stage.baseline)
     told = f"{'; '.join(broken)}; it is measured anyway" if broken else "meets every constraint"

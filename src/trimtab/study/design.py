@@ -17,9 +17,10 @@ from pathlib import Path
 from trimtab.errors import HistoryError, UsageError
 from trimtab.flow.design import design_runs
 from trimtab.history import History, StudyRecord, open_history_at
-from trimtab.importance import DESIGNS, Design, least_runs, make_design
+from trimtab.importance import DESIGNS, Design, join_designs, least_runs, make_design
 from trimtab.records import DesignPlan, Trial, Verdict
 from trimtab.space import Config
+from trimtab.study.as_begun import as_begun
 from trimtab.study.begin import (
     TuneListener,
     fingerprints_of,
@@ -92,6 +93,7 @@ def run_design(
             return found, history.trials(found.id)
         with signals_interrupt(), open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
             guarding_of(file, state_dir).switch.require_off()
+            stage = stage if found is None else as_begun(stage, found, say or listener.phase)
             design, batches = _designed(stage, kind, found, runs)
             stage = replace(stage, file=_with_budget(file, len(design.configs)))
             require_metrics(stage)
@@ -133,13 +135,11 @@ def _designed(stage: Stage, kind: str, found: StudyRecord | None, runs: int | No
                 hint=f"ask for {n_asked + least} or more; with {n_asked} or fewer the design stays as it is",
             )
         asked.append(more)
-    made = [make_design(kind, stage.space, stage.baseline, n, seed + i) for i, n in enumerate(asked)]
-    design = Design(
-        kind=kind,
-        configs=tuple(config for part in made for config in part.configs),
-        notes=tuple(dict.fromkeys(note for part in made for note in part.notes)),
-    )
-    return design, asked
+    made: list[Design] = []
+    for i, n in enumerate(asked):
+        before = [config for part in made for config in part.configs]
+        made.append(make_design(kind, stage.space, stage.baseline, n, seed + i, before=before))
+    return join_designs(made), asked
 
 
 def _with_budget(file: StudyFile, n_runs: int) -> StudyFile:

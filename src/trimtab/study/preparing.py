@@ -1,4 +1,4 @@
-"""The data of a study, made before its first trial: whoever asks to stop is obeyed at once, for nothing has been changed yet."""
+"""Data, made before the first trial or run: whoever asks to stop is obeyed at once, for nothing has been changed yet."""
 
 from __future__ import annotations
 
@@ -13,28 +13,16 @@ from trimtab.trial import Interrupted, KillSwitch
 from trimtab.trial.copies import copies_while_preparing
 from trimtab.workload import CopyingWorkload, CycledWorkload
 
-__all__ = ["data_ready", "prepared"]
+__all__ = ["prepared"]
 
 _LOOK_S = 0.5
 """Between two looks for the stop file."""
 
 
-def data_ready(stage: Stage, state_dir: Path, say: Callable[[str], None]) -> float:
-    """Makes the data of the stage's workload, or finds it there; returns the seconds that it took.
+def prepared(stage: Stage, switch: KillSwitch, state_dir: Path, say: Callable[[str], None]) -> float:
+    """Makes the data of the stage's workload, or finds it there; whoever asks to stop is obeyed at once.
 
     Copies of the data that it tries out are in the journal before they are made, and gone afterwards.
-
-    Raises:
-        LoadError, TargetError: the data cannot be made, or the journal cannot be written.
-    """
-    workload = stage.workload
-    names = workload.copies if isinstance(workload, CopyingWorkload | CycledWorkload) else ()
-    with copies_while_preparing(stage.stack, names, state_dir, stage.file.study.name):
-        return workload.prepare(stage.stack.endpoint(), say).duration_s
-
-
-def prepared(stage: Stage, switch: KillSwitch, state_dir: Path, say: Callable[[str], None]) -> float:
-    """As `data_ready`, for a study: whoever asks to stop is obeyed at once.
 
     Args:
         stage: open, its target as it was found.
@@ -42,17 +30,27 @@ def prepared(stage: Stage, switch: KillSwitch, state_dir: Path, say: Callable[[s
         state_dir: journal.
         say: told of what is done.
 
+    Returns:
+        The seconds that it took.
+
     Raises:
         Interrupted: somebody asked to stop. What is half made is recognised next time, and made again.
-        LoadError, TargetError: the data cannot be made.
+        LoadError, TargetError: the data cannot be made, or the journal cannot be written.
     """
     try:
         with _watched(switch):
-            return data_ready(stage, state_dir, say)
+            return _prepared(stage, state_dir, say)
     except KeyboardInterrupt:
         why = f"stopped by the kill switch: file={switch.path}" if switch.is_on else "stopped by the user"
         hint = "nothing of the server's configuration was changed"
         raise Interrupted(f"{why} while the data was prepared", hint=hint) from None
+
+
+def _prepared(stage: Stage, state_dir: Path, say: Callable[[str], None]) -> float:
+    workload = stage.workload
+    names = workload.copies if isinstance(workload, CopyingWorkload | CycledWorkload) else ()
+    with copies_while_preparing(stage.stack, names, state_dir, stage.file.study.name):
+        return workload.prepare(stage.stack.endpoint(), say).duration_s
 
 
 @contextmanager

@@ -14,9 +14,9 @@ from trimtab.records import BenchSummary, Objective
 from trimtab.report import measurement_to_json
 from trimtab.space import Config
 from trimtab.study.benching import parse_settings, run_bench, with_every_value
-from trimtab.study.file import StudyFile
+from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
-from trimtab.study.preparing import data_ready
+from trimtab.study.preparing import prepared
 from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
@@ -41,17 +41,18 @@ def find_rate(
     a study of their own, named as the file's with ".rate" behind it.
 
     Raises:
-        UsageError, SpaceError: a knob or value that is not legal, or a workload that cannot run at a rate.
+        UsageError, SpaceError: a knob or value that is not legal, a workload that cannot run at a rate, or there is a stop file.
         TargetError: the target cannot be reached.
         LoadError: no rate keeps the SLO, or a probe could not be made.
         HistoryError: the probes cannot be kept.
+        Interrupted: somebody asked to stop.
     """
     require_one_context(file, "`trimtab bench --find-rate`")
     recover_first(state_dir, say, build_stack(file, state_dir).folders)
     with (
         signals_interrupt(),
         open_history_at(file.history, state_dir) as history,
-        open_stage(with_every_value(file), state_dir, changes=bool(settings)) as stage,
+        open_stage(with_every_value(file), state_dir, changes=bool(settings), measures=True) as stage,
         stage.stack.lock(f"trimtab bench {file.study.name}"),
     ):
         workload = stage.workload
@@ -63,7 +64,9 @@ def find_rate(
         config = parse_settings(stage, settings, say)
         changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         workload.with_rate(START_PER_S)  # what it refuses shows before anything is changed
-        data_ready(stage, state_dir, say)
+        switch = guarding_of(file, state_dir).switch
+        switch.require_off()
+        prepared(stage, switch, state_dir, say)
         return run_bench(
             stage,
             rate_search(slo, config),

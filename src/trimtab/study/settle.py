@@ -14,7 +14,7 @@ from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
 from trimtab.study.warm_start import settle_warm_start
 
-__all__ = ["settle"]
+__all__ = ["first_budget", "planned_passes", "settle"]
 
 
 def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> Settled:
@@ -26,8 +26,8 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
         record: of the study, as it was when this run began.
         scorer: with the runs of the baseline.
     """
-    began = replace(scorer.task, budget=_first_budget(stage, record))
-    warm = settle_warm_start(stage, history, record, scorer.trials)
+    began = replace(scorer.task, budget=first_budget(stage, record))
+    warm = settle_warm_start(stage, history, record, scorer.trials, scorer.say)
     plan = settle_plan(stage, history, record, expected_trials(began, scorer), warm.facts)
     plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
@@ -35,7 +35,7 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays)
 
 
-def _first_budget(stage: Stage, record: StudyRecord) -> Budget:
+def first_budget(stage: Stage, record: StudyRecord) -> Budget:
     """The budget with which the study began: how many plays it tried, and what its search expected, are of that."""
     return Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
 

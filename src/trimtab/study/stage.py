@@ -50,6 +50,7 @@ class Stage:
         machine: facts for the history.
         plan: how a trial measures.
         unfelt: knobs that were left out, each with its condition: that is false here whatever is tuned.
+        moved: why the advice of the study file is not used as it is, and what is used; "" where it is.
     """
 
     file: StudyFile
@@ -62,17 +63,18 @@ class Stage:
     machine: Machine
     plan: MeasurePlan
     unfelt: Mapping[str, str] = field(default_factory=dict)
+    moved: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a study should say before it begins: what its targets note, and what was left out."""
+        """What a study should say before it begins: what its targets note, what was left out, and what is not used as it is."""
         conditions = dict.fromkeys(self.unfelt.values())
         left_out = (
             f"left out, without effect here: {', '.join(n for n, c in self.unfelt.items() if c == condition)} "
             f"(felt only where {condition})"
             for condition in conditions
         )
-        return (*self.stack.notes(), *left_out)
+        return (*self.stack.notes(), *left_out, *filter(None, (self.moved,)))
 
     @property
     def locked(self) -> str:
@@ -204,7 +206,9 @@ def require_one_context(file: StudyFile, what: str) -> None:
 
 
 @contextmanager
-def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Iterator[Stage]:
+def open_stage(
+    file: StudyFile, state_dir: Path, *, changes: bool = True, measures: bool | None = None
+) -> Iterator[Stage]:
     """Opens the targets (which changes nothing), reads their catalogues, and builds the space.
 
     Args:
@@ -212,9 +216,11 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
         state_dir: for locks and private servers.
         changes: whether settings are to be changed. Otherwise the space of a target that lets this user change nothing is that
             of one who may, and its knobs keep their lock in `states`.
+        measures: whether the load is to run; None: where settings are to be changed. Otherwise no user of it is waited for, and
+            `plan` is that of one whose users are there at once.
 
     Raises:
-        UsageError: a table is wrong, or workload and target do not fit.
+        UsageError: a table is wrong, or workload and target do not fit, or its users come after the warm-up has ended.
         SpaceError: a constraint is wrong, or nothing satisfies them.
         TargetError: a target cannot be reached or read, or lets this user change nothing although it is to be changed.
     """
@@ -227,7 +233,8 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
         names = _felt(states, chosen)
         unfelt = {name: str(states[name].knob.condition) for name in chosen if name not in names}
         space, baseline = _space(file, stack, workload, states, names, unfelt)
-        known = _advice(file, tuned, workload, states, space)
+        asked = baseline.replace(_advice(file, tuned, workload, states, space))
+        advice = space.repair(space.canonical(asked))
         yield Stage(
             file=file,
             stack=stack,
@@ -235,14 +242,15 @@ def open_stage(file: StudyFile, state_dir: Path, *, changes: bool = True) -> Ite
             states=states,
             space=space,
             baseline=baseline,
-            advice=space.repair(space.canonical(baseline.replace(known))),
+            advice=advice,
             machine=stack.machine(),
             plan=plan_of(
                 file,
                 compiles=any(_compiles(tier.target) for tier in stack.tiers),
-                arrivals_s=arrivals_s(workload),
+                arrivals_s=arrivals_s(workload) if (changes if measures is None else measures) else 0.0,
             ),
             unfelt=unfelt,
+            moved=_moved(space, asked, advice) if file.search.advice else "",
         )
     finally:
         stack.close()
@@ -404,6 +412,16 @@ def _advice(file: StudyFile, stack: Stack, workload: Workload, states: Mapping[s
         return Config({name: _advised(space.knobs[name], value) for name, value in told.items()})
     advice = stack.advise(workload.context)
     return Config({name: _nearest(space.knobs[name], value) for name, value in advice.items() if name in space.knobs})
+
+
+def _moved(space: Space, asked: Config, advice: Config) -> str:
+    """Why the advice `asked` for is not used as it is, and what is used; "" where it is."""
+    changed = asked.difference(advice)
+    if not changed:
+        return ""
+    shown = ", ".join(f"{n}={space.knobs[n].format(advice[n])}, not {space.knobs[n].format(asked[n])}" for n in changed)
+    broken = "; ".join(space.violations(asked))
+    return f"search.advice {f'breaks a constraint ({broken})' if broken else 'has no effect in part'}; used: {shown}"
 
 
 def _nearest(knob: Knob, value: Value) -> Value:

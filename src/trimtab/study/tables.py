@@ -163,7 +163,9 @@ class SearchTable(_Table):
         description='your own ranges for settings, without special values such as -1: { work_mem = ["1MB", "200MB"] }',
     )
     advice: dict[str, str | int | float | bool] = Field(
-        {}, description="settings to measure instead of the rule-based advice"
+        {},
+        description="settings to measure instead of the rule-based advice; what breaks a constraint is changed until it "
+        "does not, and the study says so",
     )
     plays: Literal["auto", "on", "off"] = Field(
         "auto",

@@ -17,6 +17,7 @@ from trimtab.flow.tuning import tuning
 from trimtab.history import History, StudyRecord, open_history_at
 from trimtab.records import PrunePlan, Trial, Verdict
 from trimtab.report.explain import explain, kept_ranks
+from trimtab.study.as_begun import as_begun
 from trimtab.study.begin import (
     TuneListener,
     fingerprints_of,
@@ -35,7 +36,7 @@ from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.prune_plan import check_pruning
-from trimtab.study.settle import planned_passes, settle
+from trimtab.study.settle import first_budget, planned_passes, settle
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
@@ -98,6 +99,7 @@ def tune(
             stage.stack.lock(f"trimtab tune {file.study.name}"),
         ):
             require_metrics(stage)
+            stage = stage if found is None else as_begun(stage, found, say or listener.phase)
             task = task_of(stage)
             _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
             guarding_of(file, state_dir).switch.require_off()
@@ -130,7 +132,8 @@ def _run(
 ) -> tuple[StudyRecord, list[Trial]]:
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
-    flow = cycling(task) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
+    began = first_budget(stage, record)
+    flow = cycling(task, began) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
     for note in stage.notes:
         listener.phase(note)
     watch_engines(stage, listener.phase)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from functools import cache, partial
 from itertools import islice
@@ -12,7 +12,7 @@ from itertools import islice
 from trimtab.errors import UsageError
 from trimtab.flow.warm import WarmStart, kept_past
 from trimtab.history import BENCHED, History, StudyRecord, TrialSummary, find_study, knobs_from_json
-from trimtab.records import Role, Trial, WarmStudy
+from trimtab.records import Objective, Role, Trial, WarmStudy
 from trimtab.search import PastStudy
 from trimtab.space import Config, Space
 from trimtab.study.near import Near, Task, nearest
@@ -22,6 +22,9 @@ __all__ = ["WarmStart", "check_warm_start", "settle_warm_start", "take_over"]
 
 _MOST_CONFIGS = 150
 """Configs kept of one study: the best half, and the others spread evenly over the rest."""
+
+_LEAST_CONFIGS = 2
+"""Of a study from which something can be learnt."""
 
 _N_STARTS = 16
 _ALL = 1.0
@@ -55,7 +58,13 @@ def check_warm_start(stage: Stage, history: History, found: StudyRecord | None) 
             )
 
 
-def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trials: Sequence[Trial]) -> WarmStart:
+def settle_warm_start(
+    stage: Stage,
+    history: History,
+    record: StudyRecord,
+    trials: Sequence[Trial],
+    say: Callable[[str], None] = lambda text: None,
+) -> WarmStart:
     """What the study takes over, as it was settled when its search began; nothing when it is off.
 
     Args:
@@ -63,6 +72,7 @@ def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trial
         history: read, and given what was settled.
         record: of the study, as it was when this run began.
         trials: the runs of the baseline.
+        say: told, when it is settled, of a study that the user has named and of which nothing can be used.
     """
     wanted = stage.file.search.warm_start
     kept = record.verdict.warm_start
@@ -76,9 +86,14 @@ def settle_warm_start(stage: Stage, history: History, record: StudyRecord, trial
         space=stage.space, objective=stage.objective, machine=stage.machine,
         context=stage.workload.context, trials=trials,
     )  # fmt: skip
-    found = take_over(
-        history, stage.space, stage.baseline, nearest(history, task, except_id=record.id, names=names), names
-    )
+    close = nearest(history, task, except_id=record.id, names=names)
+    found = take_over(history, stage.space, stage.baseline, close, names, objective=stage.objective)
+    for near in close if names else ():
+        if near.record.id not in {each.id for each in found.facts}:
+            say(
+                f"search.warm_start: study={near.record.name!r} is not used: fewer than {_LEAST_CONFIGS} of its configs were "
+                "measured well and differ in this space"
+            )
     history.update_study(record.id, verdict=replace(history.study(record.id).verdict, warm_start=found.summary()))
     return found
 
@@ -89,9 +104,16 @@ def _has_searched(history: History, record: StudyRecord) -> bool:
 
 
 def take_over(
-    history: History, space: Space, baseline: Config, found: Sequence[Near], names: Sequence[str] = ()
+    history: History,
+    space: Space,
+    baseline: Config,
+    found: Sequence[Near],
+    names: Sequence[str] = (),
+    *,
+    objective: Objective,
 ) -> WarmStart:
-    """The trials of the studies `found`, in this space; those that the user has `names` for count however far they are."""
+    """The trials of the studies `found`, in this space; those that the user has `names` for count however far they are. What has
+    missed a constraint of this `objective` there has failed, however fast it was."""
     summaries = history.trial_summaries(near.record.id for near in found)
     facts, past = [], []
     names_found = [near.record.name for near in found]
@@ -99,8 +121,9 @@ def take_over(
         name = near.record.name
         label = name if names_found.count(name) == 1 else f"{name} (id {near.record.id})"
         nearness = max(near.nearness, _ALL / 100) if names else near.nearness
-        study = _past(label, nearness, summaries[near.record.id], space, baseline)
-        if len(study.configs) < 2:
+        missed = _missed(history, near.record, objective)
+        study = _past(label, nearness, summaries[near.record.id], missed, space, baseline)
+        if len(study.configs) < _LEAST_CONFIGS:
             continue
         past.append(study)
         facts.append(
@@ -118,16 +141,26 @@ def _digest(study: PastStudy) -> str:
     return hashlib.sha256(json.dumps(asdict(kept_past(study)), sort_keys=True).encode()).hexdigest()
 
 
-def _past(name: str, nearness: float, trials: Sequence[TrialSummary], space: Space, baseline: Config) -> PastStudy:
-    """Mean loss of each config, and the configs that failed."""
+def _missed(history: History, record: StudyRecord, objective: Objective) -> Collection[int]:
+    """Numbers of the trials that have missed a constraint of `objective`, or a guard; none where that study had other
+    constraints: what it has kept says nothing about these."""
+    if Objective.parse(record.objective).constraints != objective.constraints:
+        return ()
+    return {trial.number for trial in history.trials(record.id) if trial.excess > 0}
+
+
+def _past(
+    name: str, nearness: float, trials: Sequence[TrialSummary], missed: Collection[int], space: Space, baseline: Config
+) -> PastStudy:
+    """Mean loss of each config, and the configs that failed; `missed` are numbers of trials that count as failed."""
     losses: dict[Config, list[float]] = {}
     failed: dict[Config, None] = {}
     own = cache(partial(space.fit, otherwise=space.canonical(baseline)))
     for trial in trials:
         config = own(trial.config)
-        if trial.loss is not None:
+        if trial.loss is not None and trial.number not in missed:
             losses.setdefault(config, []).append(trial.loss)
-        elif trial.status.is_config_fault:
+        elif trial.status.is_config_fault or trial.number in missed:
             failed[config] = None
     means = {config: sum(values) / len(values) for config, values in losses.items()}
     kept = _thinned(sorted(means, key=lambda config: means[config]))
