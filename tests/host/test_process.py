@@ -7,7 +7,15 @@ import subprocess
 import sys
 import time
 
-from trimtab.host import is_ending, is_running, process_ticks, process_title
+from trimtab.host import (
+    is_ending,
+    is_running,
+    process_mark,
+    process_name,
+    process_numbers,
+    process_ticks,
+    process_title,
+)
 from trimtab.systems.process import await_end
 
 
@@ -41,3 +49,19 @@ def test_a_process_that_is_gone_has_neither() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
     assert (process_title(child.pid), process_ticks(child.pid)) == ("", 0)
+
+
+def test_a_name_that_the_kernel_has_cut_off_in_the_middle_of_a_letter() -> None:
+    """As that of a program with 14 letters before an umlaut: its bytes are no text."""
+    child = subprocess.Popen(["sh", "-c", r"printf 'seven (7)\303' > /proc/self/comm; echo; read end"],
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # fmt: skip
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert process_name(child.pid) == "seven (7)\N{REPLACEMENT CHARACTER}"
+        assert process_numbers(child.pid)[0] == child.pid
+        assert process_mark(child.pid)
+        assert is_running(child.pid)
+    finally:
+        child.kill()
+        child.communicate()

@@ -51,3 +51,33 @@ class CqlChecks:
         workload.clean_up(endpoint)
         with pytest.raises(LoadError, match="the node has no keyspace=other"):
             own_cql(tmp_path, "SELECT v FROM t;\n", database="other").prepare(endpoint, quiet)
+
+    def test_a_batch_takes_values_of_every_type(self, endpoint: Any, tmp_path: Path) -> None:
+        with store_of(endpoint).connect() as session:
+            session.execute(f"CREATE KEYSPACE IF NOT EXISTS mine WITH {ONE_COPY}")
+            session.execute("CREATE TABLE IF NOT EXISTS mine.made (id uuid PRIMARY KEY, n int, at timestamp)")
+            session.execute("CREATE TABLE IF NOT EXISTS mine.counted (n int, id uuid, PRIMARY KEY (n, id))")
+        parameters = {
+            "id": {"type": "uuid"},
+            "n": {"type": "choice", "values": [1, 2, 3]},
+            "at": {"type": "timestamp", "from": "2024-01-01 00:00:00", "to": "2024-12-31 00:00:00"},
+        }
+        text = """BEGIN BATCH
+            INSERT INTO made (id, n, at) VALUES (:id, :n, :at);
+            INSERT INTO counted (n, id) VALUES (:n, :id);
+        APPLY BATCH;"""
+        workload = own_cql(tmp_path, text, parameters=parameters, start_state="none")
+        workload.prepare(endpoint, quiet)
+        run = workload.start(endpoint, seed=1, duration_s=60.0)
+        try:
+            while not run.log().errors and run.log().response.total < 20:
+                assert not run.is_done
+                time.sleep(0.05)
+        finally:
+            log = run.stop()
+        assert not log.errors, log.errors
+        with store_of(endpoint).connect() as session:
+            made, counted = (int(session.execute(f"SELECT count(*) FROM mine.{t}")[0][0]) for t in ("made", "counted"))
+            assert made == counted >= 20
+            session.execute("DROP TABLE mine.made")
+            session.execute("DROP TABLE mine.counted")

@@ -303,6 +303,13 @@ def test_an_unknown_codec_is_refused() -> None:
             {"-XX:NewRatio": "4", "-Dcolour": "#000", "-XX:Use*GC": "Serial"},
             '-XX:NewRatio=4 # was -XX:NewRatio=5 -XX:+UseParallelGC\n-Dcolour=#000 "-Dx=a #b" -XX:+UseSerialGC\t#-XX:+UseZGC\n',
         ),
+        (  # quotes around a value are none of it, and in them no option begins; those around options end them
+            "jvm",
+            '-Dx="5" -XX:NewRatio=\'3\' "-Dy=1" -Dw="a -XX:MinHeapFreeRatio=9" -Dv=a"b"\nOPTS="-Dz=1 -Xmx1g" -Xms1g\n',
+            {"-Dx": "7", "-XX:NewRatio": "4", "-Dy": "2", "-Dz": "3", "-Xmx": "2g", "-XX:MinHeapFreeRatio": "8"},
+            '-Dx="7" -XX:NewRatio=\'4\' "-Dy=2" -Dw="a -XX:MinHeapFreeRatio=9" -Dv=a"b"\nOPTS="-Dz=3 -Xmx2g" -Xms1g\n'
+            "-XX:MinHeapFreeRatio=8\n",
+        ),
         (
             "xml",
             '<s><c e="1" a="1"/><c a="2"/></s>',

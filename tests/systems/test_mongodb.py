@@ -305,3 +305,11 @@ def test_the_share_of_slow_operations_that_is_logged_is_the_profilers() -> None:
         values_of(PARAMETERS, OPTIONS, STATUS, {**PROFILE, "sampleRate": 0.5})["operationProfiling.slowOpSampleRate"]
         == "0.5"
     )
+
+
+@pytest.mark.parametrize("kind", ["mongodb", "wiredtiger"])
+def test_what_the_engine_would_lower_in_silence_is_an_order(kind: str) -> None:
+    """WiredTiger takes the second of these in place of a larger first one, and tells nobody."""
+    orders = plugins.load("targets", kind).catalogue().orders
+    assert ("eviction_dirty_target", "eviction_target") in orders
+    assert ("eviction_updates_trigger", "eviction_trigger") in orders

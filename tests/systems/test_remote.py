@@ -123,6 +123,14 @@ def test_a_snapshot_finds_its_server_again_without_a_password_in_it(
     assert local._reach.pid == pid, "a server that only refused the login was restarted"
 
 
+def test_what_the_url_sets_in_a_session_is_told_to_whoever_drives_a_load(server: Server, state_dir: Path) -> None:
+    url = f"{server.url()}?options=-c%20search_path%3Dapp"
+    target = made(server, state_dir, {"kind": "postgresql", "url": url, "memory": "1GiB"})
+    target.open()
+    with closing(target):
+        assert target.endpoint().options["options"] == "-c search_path=app"
+
+
 def test_the_password_is_nowhere(
     server: Server, state_dir: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -57,6 +57,17 @@ def test_bytes_mode_and_owner_come_back(target: PostgresTarget) -> None:
     reload_and_wait(target._reach.connect)
 
 
+@pytest.mark.slow
+def test_what_the_server_had_computed_comes_back_by_a_restart(target: PostgresTarget) -> None:
+    """The files say -1 of it, and what was found is a number."""
+    found = target.snapshot()
+    name = "io_max_concurrency" if "io_max_concurrency" in found.values else "wal_buffers"
+    assert target.apply(Config({name: 8})).restarted
+    done = target.restore(found)
+    assert (done.restarted, done.left) == (True, ())
+    assert target.states()[name].running == found.values[name]
+
+
 def test_letters_of_somebody_else_s_are_no_ends_of_lines(target: PostgresTarget) -> None:
     """As a change that failed before it was finished: what is ours is then found line by line."""
     found = target.snapshot()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.errors import TargetError
 from trimtab.systems import Snapshot
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, take_news
@@ -50,6 +52,20 @@ def test_one_that_is_closed_after_its_first_line_was_read_is_not_open(
     assert Journal(tmp_path).open_entries() == []
 
 
+@pytest.mark.parametrize("pid", [1, os.getpid()], ids=["of one that lives", "of this process"])
+def test_one_whose_end_is_written_is_tidied_away_but_not_under_another_who_is_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: int
+) -> None:
+    """The audit log would have two lines about it."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: pid)
+        entry = Journal(tmp_path).begin(Snapshot(target="db", kind="fake", reach={}), study="s", purpose="tune")
+    entry.note("close", {"outcome": "restored"})
+    assert Journal(tmp_path).open_entries() == []
+    assert entry.is_open == (pid == 1)
+    assert (tmp_path / "journal" / "audit.jsonl").exists() == (pid != 1)
+
+
 def test_so_is_the_copy_beside_a_private_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     snapshot = Snapshot(target="db", kind="fake", reach={"folder": str(tmp_path / "server")})
     begin_beside([snapshot], b"damaged\n")
@@ -66,6 +82,29 @@ def test_the_dead_man_restores_whatever_has_become_of_other_entries(
     undo = import_module("trimtab.trial.undo")
     monkeypatch.setattr(undo, "reattach", lambda snapshot, state_dir: FakeTarget(snapshot.target))
     assert undo_for_tuner(str(entry.path), is_tuner_gone=True, why="dead")
+    assert not entry.is_open
+
+
+def test_a_dead_man_that_is_at_it_leaves_nothing_of_one_that_the_tuner_closes(
+    entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an entry would be taken for a damaged one by every command that follows."""
+
+    def goes_on(snapshot: Snapshot, state_dir: Path) -> FakeTarget:
+        entry.close("restored")
+        return FakeTarget(snapshot.target)
+
+    monkeypatch.setattr(import_module("trimtab.trial.undo"), "reattach", goes_on)
+    assert undo_for_tuner(str(entry.path), is_tuner_gone=False, why="silent")
+    assert {path.name for path in entry.path.parent.iterdir()} == {"audit.jsonl", "news.jsonl"}
+    assert Journal(tmp_path).open_entries() == []
+
+
+def test_no_change_is_announced_in_one_whose_files_are_gone(entry: Entry) -> None:
+    for path in entry.path.parent.iterdir():
+        path.unlink()
+    with pytest.raises(TargetError, match=f"journal entry={entry.path.name} is gone"):
+        entry.note("apply", {"target": "db"})
     assert not entry.is_open
 
 

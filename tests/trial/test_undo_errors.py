@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.trial.test_stack_follow import Following
-from trimtab.errors import RestoreError, UsageError
+from trimtab.errors import LockedError, RestoreError, TargetError, UsageError
 from trimtab.study.recovery import recover
 from trimtab.study.rollback_point import point_of
 from trimtab.trial import Entry, Journal, take_back, take_news
@@ -74,6 +75,29 @@ def test_one_that_cannot_be_opened_for_such_a_reason_is_restored_closed(
 ) -> None:
     bench.commit(db__method="ring")
     fails(bench, monkeypatch, "db.open", NO_PLACE)
+    roll_back(bench)
+    assert bench.values() == bench.found
+
+
+def test_one_that_is_down_for_a_restart_of_another_tuner_is_left_to_it(
+    bench: Following, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that does not answer cannot be locked."""
+    bench.commit(db__method="ring", app__method="ring")
+    point = point_of(bench.path, "s")
+    assert point is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: 1)  # one that lives
+        db = [snapshot for snapshot in point.snapshots if snapshot.target == "db"]
+        other = Journal(bench.path).begin(*db, study="other", purpose="tune")
+    told = "another tuner works on target='db', which does not answer now: study='other' pid=1; taken back already: app"
+    with monkeypatch.context() as patch:
+        fails(bench, patch, "db.open", TargetError("it is down"))
+        with pytest.raises(LockedError, match=told):
+            roll_back(bench)
+    assert bench.targets["db"].values["method"] == "ring"
+    assert [entry.study for entry in Journal(bench.path).open_entries()] == ["other"]
+    other.close("restored")
     roll_back(bench)
     assert bench.values() == bench.found
 

@@ -39,9 +39,10 @@ _KERNEL_THREAD = 0x200000
 
 
 def _fields(pid: int) -> list[str]:
-    """Of /proc/PID/stat from the state on; the name before it may hold anything, brackets too."""
+    """Of /proc/PID/stat from the state on; the name before it may hold anything: brackets, or half a letter, for it is cut off
+    after 15 bytes."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return []
 
@@ -94,7 +95,7 @@ def processes() -> Iterator[int]:
 def process_name(pid: int) -> str:
     """The kernel's short name of it, up to 15 characters; "" when there is no such process."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().rstrip("\n")
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
     except OSError:
         return ""
 
@@ -122,7 +123,7 @@ def process_parent(pid: int) -> int | None:
 def process_numbers(pid: int) -> tuple[int, ...]:
     """Its number here, and in each namespace inside ours down to its own, where a container counts from 1; () when gone."""
     try:
-        text = Path(f"/proc/{pid}/status").read_text()
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return ()
     line = next((line for line in text.splitlines() if line.startswith("NSpid:")), f"NSpid: {pid}")

@@ -156,7 +156,10 @@ class Files(Undo):
 
     def lost(self, snapshot: Snapshot) -> Mapping[str, Value]:
         """Of those that can be set in the program as it runs, and that its file gives no other value than when we came: one of
-        ours or of somebody else's counts. Those that have an effect under a condition alone are left as they are."""
+        ours or of somebody else's counts. Those that have an effect under a condition alone are left as they are.
+
+        With files that are not as found: those that a file names, and those that were set in the program alone. What else no file
+        names may be what the program makes of the files as they are now."""
         found = snapshot.values
         settable = {name for name in self._live.knobs if not self._live.watcher(name, found)}
         settable |= self._reloads if self._lifecycle.takes_back else set()
@@ -165,7 +168,20 @@ class Files(Undo):
         places = {name: self._places[name] for name in names if self._words.knob(name).condition is None}
         copies = {place.channel: place.channel.read() for place in places.values()}
         kept = {channel: file_from_json(snapshot.files[str(channel.path)]) for channel in copies}
-        return {n: found[n] for n, p in places.items() if p.text(copies[p.channel]) == p.text(kept[p.channel])}
+        same = {n: kept[p.channel] for n, p in places.items() if p.text(copies[p.channel]) == p.text(kept[p.channel])}
+        all_count = bool(same) and self._has_files_of(snapshot)
+        return {n: found[n] for n, copy in same.items() if all_count or self._was_set(n, copy, found[n], told[n])}
+
+    def _was_set(self, name: str, copy: FileCopy | None, found: Value, now: Value) -> bool:
+        """Whether the file as found names a knob; or whether it had another value than that gives it, and has now what its file
+        gives: nothing else has made it."""
+        place, knob = self._places[name], self._words.knob(name)
+        values = place.channel.values(copy, place.addresses)
+        if place.address in values:
+            return True
+        located = place.located(values)
+        given = self._words.parsed(knob, located.value) if located is not None else knob.default
+        return found != given and now == self.in_file(name)
 
     def named(self, name: str) -> str | None:
         """What the file of a knob says of it now, which may be the value of another knob there; None where its default counts."""
@@ -267,24 +283,8 @@ class _Change:
             self._must_restart = self._was_asked = True
 
     def _lost(self) -> Mapping[str, Value]:
-        """What the restart has taken, of knobs that this config does not speak of: those that a file gives another value, and
-        those that were set in the program alone. What else no file names may be what the program makes of this config."""
-        files, copies = self._files, self._found()
-        places = {name: files._places[name] for name in files.lost(self._base).keys() - self._config.keys()}
-        told = files._words.told() if places else {}
-        lost = {}
-        for name, place in places.items():
-            values = place.channel.values(copies[place.channel], place.addresses)
-            if values.get(place.address) or self._was_set_alone(name, place.located(values), told.get(name)):
-                lost[name] = self._base.values[name]
-        return lost
-
-    def _was_set_alone(self, name: str, located: Located | None, now: Value | None) -> bool:
-        """Whether a knob had another value than its file as found gives it, and has now what its file gives: nothing else has
-        made it."""
-        knob = self._files._words.knob(name)
-        given = self._files._words.parsed(knob, located.value) if located is not None else knob.default
-        return self._base.values[name] != given and now == self._files.in_file(name)
+        """What the restart has taken, of knobs that this config does not speak of."""
+        return {name: value for name, value in self._files.lost(self._base).items() if name not in self._config}
 
     def _live_values(self) -> Mapping[str, Value]:
         """What is to be set in the running program: what has changed in its files, and what it uses otherwise than it should."""

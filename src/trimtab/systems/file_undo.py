@@ -127,7 +127,7 @@ class Undo:
         in_program = self._in_program(snapshot, own)
         files, live = ([each for each in self._channels if each.is_live is is_live] for is_live in (False, True))
         self._all_back(files, snapshot, own)
-        self._is_as_found = all(_content(channel.read()) == _content(_found(snapshot, channel)) for channel in files)
+        self._is_as_found = self._has_files_of(snapshot)
         if not self._is_as_found and own.is_whole and self._lifecycle.was_stopped():
             if any(place.channel.is_live for name, place in self._places.items() if name in own.texts):
                 raise RestoreError(
@@ -148,6 +148,11 @@ class Undo:
             raise
         self._all_back(live, snapshot, own)
         return self._is_done
+
+    def _has_files_of(self, snapshot: Snapshot) -> bool:
+        """Whether every file has the content that it had when we came."""
+        files = (channel for channel in self._channels if not channel.is_live)
+        return all(_content(channel.read()) == _content(_found(snapshot, channel)) for channel in files)
 
     def _all_back(self, channels: Iterable[FileChannel], snapshot: Snapshot, own: Own) -> None:
         for channel in channels:

@@ -19,7 +19,7 @@ def require_java(pid: int) -> None:
         TargetError: it would end by that signal.
     """
     try:
-        text = Path(f"/proc/{pid}/status").read_text()
+        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return
     found = None if is_ending(pid) else re.search(r"^SigCgt:\s*([0-9a-f]+)$", text, re.MULTILINE)

@@ -51,19 +51,31 @@ def installation(label: str, table: EmbeddedTable) -> Path:
     root = cache_root() / "programs" / label
     if (root / table.program.lstrip("/")).exists():
         return root
-    root.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f"{label}.", dir=root.parent) as scratch:
-        fresh = Path(scratch) / "root"
-        fresh.mkdir()
-        _fetch(label, table, Path(scratch), fresh)
-        if not (fresh / table.program.lstrip("/")).exists():
-            raise TargetError(
-                f"what was fetched for {label} lacks program={table.program!r}", hint="install it by hand"
-            )
-        fresh.chmod(0o755)
-        if not root.exists():
-            fresh.rename(root)
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{label}.", dir=root.parent) as scratch:
+            _install(label, table, Path(scratch), root)
+    except (OSError, tarfile.TarError, EOFError) as error:
+        if (root / table.program.lstrip("/")).exists():
+            return root  # another Trimtab has made it meanwhile
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise TargetError(
+            f"{label} cannot be put into folder={str(root.parent)!r}: {why}",
+            hint="make room there, or set TRIMTAB_CACHE to a folder that you may write to",
+        ) from error
     return root
+
+
+def _install(label: str, table: EmbeddedTable, scratch: Path, root: Path) -> None:
+    """Fetches it into `scratch`, and moves it to `root` once it is whole."""
+    fresh = scratch / "root"
+    fresh.mkdir()
+    _fetch(label, table, scratch, fresh)
+    if not (fresh / table.program.lstrip("/")).exists():
+        raise TargetError(f"what was fetched for {label} lacks program={table.program!r}", hint="install it by hand")
+    fresh.chmod(0o755)
+    if not root.exists():
+        fresh.rename(root)
 
 
 def _fetch(label: str, table: EmbeddedTable, scratch: Path, root: Path) -> None:

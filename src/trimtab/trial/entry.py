@@ -152,9 +152,14 @@ class Entry:
         """Appends one step; on disk when this returns. Announce a change by it, and make the change afterwards.
 
         Raises:
-            TargetError: it cannot be written; do not make the change then.
+            TargetError: it cannot be written, or the entry is gone; do not make the change then.
         """
         line = _step(step, detail)
+        if not self.is_open:  # lines without the first one would be no entry, and stand in the way of every command
+            raise TargetError(
+                f"journal entry={self.path.name} is gone: somebody has removed its files",
+                hint=f"step={step} was not made; start the command again",
+            )
         try:
             for path in (self.path, self._copy):
                 append_line(path, line)
@@ -166,9 +171,9 @@ class Entry:
         append_beside(self.snapshots, line)
 
     def note_if_possible(self, step: str, detail: Mapping[str, Any] | None = None) -> None:
-        """As `note`, for what must be done whether it can be written down or not: a restore."""
+        """As `note`, for what must be done whether it can be written down or not: a restore. One that is closed stays so."""
         line = _step(step, detail)
-        for path in (self.path, self._copy):
+        for path in (self.path, self._copy) if self.is_open else ():
             with suppress(OSError):
                 append_line(path, line, reserve=self._reserve)
         append_beside(self.snapshots, line)
@@ -363,8 +368,11 @@ def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, A
 
 
 def _n_flipped(path: Path) -> int:
-    """Damaged lines that were whole once: they end as one does."""
-    content = read_state_file(path)
+    """Damaged lines that were whole once: they end as one does. None of an entry that is closed meanwhile."""
+    try:
+        content = read_state_file(path)
+    except FileNotFoundError:
+        return 0
     return sum(not line or None in read_lines(line) for line in content.split(b"\n")[:-1] if line.endswith(b"}"))
 
 

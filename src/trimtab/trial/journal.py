@@ -189,7 +189,8 @@ class Journal:
         if entry is None:
             return None
         closed = [detail for step, detail in entry.steps() if step == "close"]
-        if closed:
+        is_anothers = entry.pid != os.getpid() and entry.is_owner_alive  # who is just about to finish it
+        if closed and not is_anothers:
             entry._finish(str(closed[-1].get("outcome", "")), "trimtab")
         return entry if entry.is_open and not closed else None
 

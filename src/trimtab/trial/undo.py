@@ -6,6 +6,7 @@ after a restart restarts nothing any more: it waits for the user.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -14,11 +15,12 @@ from pathlib import Path
 from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
 from trimtab.host import read_state_file
-from trimtab.systems import Own, Restarts, Snapshot, Target, Undone
+from trimtab.systems import Own, Restarts, Snapshot, Target, Undone, is_same_server
 from trimtab.trial.command_line import command_at
 from trimtab.trial.copies import drop_copies, told_of_copies
 from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
+from trimtab.trial.journal import Journal
 from trimtab.trial.lines import append_line, read_lines
 from trimtab.trial.signals import signals_wait
 from trimtab.units import counted
@@ -200,9 +202,31 @@ def _attached(entry: Entry, snapshot: Snapshot, holder: str | None) -> Iterator[
             with _locked(target, holder):
                 yield target
         else:
+            if holder is not None:
+                _require_no_other(entry, snapshot)
             yield target
     finally:
         target.close()
+
+
+def _require_no_other(entry: Entry, snapshot: Snapshot) -> None:
+    """Of a target that cannot be opened, and so not be locked: that it is not down for a restart that another tuner makes.
+
+    Raises:
+        LockedError: another one that lives has an open entry about it.
+    """
+    try:
+        others = Journal(entry.state_dir).open_entries()
+    except TargetError:
+        return  # a damaged one says of no server that somebody works on it
+    for other in others:
+        is_theirs = other.path != entry.path and other.pid != os.getpid() and other.is_owner_alive
+        if is_theirs and any(is_same_server(snapshot, each) for each in other.snapshots):
+            raise LockedError(
+                f"another tuner works on target={snapshot.target!r}, which does not answer now: study={other.study!r}"
+                f" pid={other.pid}",
+                hint="wait until it ends, or stop it; then run the command again",
+            )
 
 
 def _followed(entry: Entry, done: Mapping[str, Undone], holder: str | None) -> list[TargetError]:

@@ -167,10 +167,14 @@ def test_what_the_program_makes_of_a_config_is_left_to_it(folder: Path, keeper: 
     program.write_text(program.read_text().replace('"level": "3"', '"level": str(3 * int(named.get("threads", 1)))'))
     (folder / "squeeze.conf").write_text(f"{CONF}threads = 2\n")
     keeper._reach.restart()
-    keeper.snapshot()
+    found = keeper.snapshot()
     assert used(folder)["level"] == "6"
     assert keeper.apply(Config({"threads": 4})).restarted
     assert used(folder)["level"] == "12"
+    keeper.restart(found)
+    assert used(folder)["level"] == "12", "restarted after a system that it follows"
+    assert keeper.restore(found).restarted
+    assert used(folder)["level"] == "6"
 
 
 def test_what_somebody_else_has_written_meanwhile_counts_after_a_restart(folder: Path, keeper: ProgramTarget) -> None:

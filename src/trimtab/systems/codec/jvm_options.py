@@ -3,16 +3,17 @@
 From a # on that begins a word, a line is a comment, as it is to Java itself.
 
 An address is an option as it is written, without its value: "-Xmx", "-XX:MaxGCPauseMillis", "-XX:UseG1GC" (true or
-false for + and -), "-Dname". "-XX:Use*GC" is the collector that is switched on: "G1" of `-XX:+UseG1GC`.
+false for + and -), "-Dname". "-XX:Use*GC" is the collector that is switched on: "G1" of `-XX:+UseG1GC`. Quotes around a value or
+a part of it are none of it: `-Dname="5"` is 5.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end
+from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end, unquoted
 from trimtab.systems.codec.lines import lines_of
 
 __all__ = ["COLLECTOR", "JvmOptions", "collector_of"]
@@ -20,10 +21,19 @@ __all__ = ["COLLECTOR", "JvmOptions", "collector_of"]
 COLLECTOR = "-XX:Use*GC"
 _COLLECTOR = re.compile(r"-XX:Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC")
 
-_OPTION = re.compile(
-    r"(?<![^\s\"'])(?:-XX:(?P<sign>[+-])(?P<switch>\w+)|(?P<name>-XX:\w+|-D[\w.]+)=(?P<value>[^\s\"']*)"
-    r"|(?P<size>-X(?:mx|ms|mn|ss))(?P<amount>[0-9]+[kKmMgGtT]?))(?![^\s\"'])"
-)
+_BEGIN = re.compile(r"(?<![^\s\"'])-")
+
+
+def _option_with(value: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"-XX:(?P<sign>[+-])(?P<switch>\w+)(?![^\s\"'])|(?P<name>-XX:\w+|-D[\w.]+)=(?P<value>{value})(?![^\s\"'])"
+        r"|(?P<size>-X(?:mx|ms|mn|ss))(?P<amount>[0-9]+[kKmMgGtT]?)(?![^\s\"'])"
+    )
+
+
+_OPTION = _option_with(r"""(?:[^\s\"']|"[^"]*"|'[^']*')*""")
+_IN_QUOTES = _option_with(r"[^\s\"']*")
+"""The same in a text that is in quotes as a whole, as `JAVA_OPTS="-Xmx1g -Dx=5"`: a quote ends that text."""
 _SIZES = ("-Xmx", "-Xms", "-Xmn", "-Xss")
 _SIGNS = {"true": "+", "false": "-"}
 
@@ -42,7 +52,7 @@ class JvmOptions(Codec):
     def entries(self, text: str) -> Sequence[Entry]:
         found = []
         for line in lines_of(text):
-            for option in _OPTION.finditer(_without_comment(line.words)):
+            for option in _options(_without_comment(line.words)):
                 is_alone = line.words.strip() == option[0]
                 outer = (
                     (line.start, line.next_start)
@@ -71,7 +81,8 @@ class JvmOptions(Codec):
                     f"value={value!r} of a switch of the JVM is neither true nor false", hint="use true or false"
                 )
             return _SIGNS[value]
-        return value
+        quote = old[:1] if unquoted(old) != old else ""
+        return f"{quote}{value}{quote}"
 
     def _added(self, text: str, address: str, value: str) -> str:
         end = line_end(text)
@@ -81,13 +92,30 @@ class JvmOptions(Codec):
 
 def _without_comment(words: str) -> str:
     """A line up to the comment at its end."""
-    quote = ""
-    for place, letter in enumerate(words):
-        if quote or letter in "\"'":
-            quote = "" if letter == quote else quote or letter
-        elif letter == "#" and words[:place][-1:] in ("", " ", "\t"):
+    for place, quote in enumerate(_quotes(words)):
+        if words[place] == "#" and not quote and words[:place][-1:] in ("", " ", "\t"):
             return words[:place]
     return words
+
+
+def _quotes(words: str) -> list[str]:
+    """For each letter, the quote that is open before it; "" for none."""
+    found, quote = [], ""
+    for letter in words:
+        found.append(quote)
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+    return found
+
+
+def _options(words: str) -> Iterator[re.Match[str]]:
+    quotes, end = _quotes(words), 0
+    for begin in _BEGIN.finditer(words):
+        syntax = _IN_QUOTES if quotes[begin.start()] else _OPTION
+        option = syntax.match(words, begin.start()) if begin.start() >= end else None
+        if option is not None:
+            end = option.end()
+            yield option
 
 
 def _parts(option: re.Match[str]) -> tuple[str, str, tuple[int, int]]:
@@ -95,7 +123,7 @@ def _parts(option: re.Match[str]) -> tuple[str, str, tuple[int, int]]:
         return f"-XX:{option['switch']}", "true" if option["sign"] == "+" else "false", option.span("sign")
     if option["size"]:
         return option["size"], option["amount"], option.span("amount")
-    return option["name"], option["value"], option.span("value")
+    return option["name"], re.sub("[\"']", "", option["value"]), option.span("value")
 
 
 def _option(address: str, value: str) -> str:

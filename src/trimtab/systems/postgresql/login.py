@@ -15,7 +15,7 @@ from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import PATH_FIELDS, SECRET_FIELDS
 from trimtab.systems.session import LoginRefusedError
 
-__all__ = ["encryption_of", "of", "secrets_of", "trouble"]
+__all__ = ["encryption_of", "of", "secrets_of", "session_of", "trouble"]
 
 _USUAL_FILES = {
     "sslrootcert": "~/.postgresql/root.crt",
@@ -48,9 +48,7 @@ def of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
             kept[key] = os.path.abspath(os.path.expanduser(kept[key]))
     if used.get("service") and not os.environ.get("PGSERVICEFILE"):
         kept["service"] = used["service"]  # its file may hold the password, and is found again
-    if fields.get("options"):
-        kept["options"] = str(fields["options"])
-    return kept
+    return kept | session_of(fields)
 
 
 def encryption_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
@@ -74,6 +72,11 @@ def encryption_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str
     if "sslcert" in missing:
         missing.add("sslkey")
     return {key: text for key, text in (found | files).items() if key not in missing}
+
+
+def session_of(fields: Mapping[str, Any]) -> dict[str, str]:
+    """What its url sets in each session."""
+    return {"options": str(fields["options"])} if fields.get("options") else {}
 
 
 def secrets_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:

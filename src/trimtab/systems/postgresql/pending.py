@@ -20,7 +20,9 @@ __all__ = ["require_settled", "starts_with", "unsettled"]
 
 _TRUE, _FALSE = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 _FROM_FILES = ("default", "configuration file")
-_COMPUTED = frozenset({"commit_timestamp_buffers", "subtransaction_buffers", "transaction_buffers", "wal_buffers"})
+_COMPUTED = frozenset(
+    {"commit_timestamp_buffers", "io_max_concurrency", "subtransaction_buffers", "transaction_buffers", "wal_buffers"}
+)
 """Knobs of a restart that show what the server made of an automatic value (-1 or 0) when it started."""
 _ALIASES = {"wal_compression": ({"on", "pglz"},)}
 

@@ -76,7 +76,7 @@ class ConnectionReach(RunningServer[Settings, Connection]):
                 user=info.user,
                 database=info.dbname,
                 password=info.password or None,
-                options=login.encryption_of(connection, self._fields),
+                options=login.encryption_of(connection, self._fields) | login.session_of(self._fields),
             )
             self._login = login.of(connection, self._fields)
             keep(self._settings.server, login.secrets_of(connection, self._fields))
