@@ -57,6 +57,7 @@ PAGES = r"\[\[workload.pages\]\]"
         ({"pages": [{"path": "/", "share": 0}]}, "no page has a share above 0"),
         ({"pages": ["/", "/"]}, "two have name='/'"),
         ({"pages": [{"path": "/", "name": "a\nb"}]}, f"{PAGES} name='a.nb' is out of range"),
+        ({"pages": [f"/find?{'x' * 120}"]}, f"{PAGES} path='/find.x+' cannot stand as its name"),
         ({"pages": [{"path": "/", "body": "a=b"}]}, "method='GET' sends no body"),
         ({"pages": [{"path": "/", "method": "BREW"}]}, "method='BREW' is not known"),
         ({"pages": [{"path": "/", "status": 99}]}, "status=99 is out of range"),

@@ -92,6 +92,16 @@ def test_runs_that_write_leave_the_data_as_it_was(endpoint: Endpoint) -> None:
     workload.clean_up(endpoint)
 
 
+def test_fields_longer_than_a_text_are_loaded_and_read(endpoint: Endpoint) -> None:
+    workload = ycsb(workload="C", records=60, fields=2, field_length=70_000, batch=1000)
+    log = load(workload, endpoint)
+    assert not log.error_classes, log.errors
+    lengths = "SELECT COUNT(*), MIN(LENGTH(field0)), MAX(LENGTH(field1)) FROM usertable"
+    assert rows(endpoint, workload.database.data, lengths) == [(60, 70_000, 70_000)]
+    with server_of(endpoint).connect() as session:
+        session.execute(f"DROP DATABASE {workload.database.data}")
+
+
 SHOP = """CREATE TABLE item (id int PRIMARY KEY, price int);
 INSERT INTO item VALUES (1, 10), (2, 20), (3, 30), (4, 40);
 CREATE TABLE seen (id int AUTO_INCREMENT PRIMARY KEY, item int);"""
@@ -152,6 +162,8 @@ def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) 
         ("views", "CREATE VIEW dear AS SELECT * FROM item WHERE price > 20"),
         ("procedures and functions", "CREATE PROCEDURE p() SELECT 1"),
         ("generated columns", "ALTER TABLE item ADD COLUMN twice int GENERATED ALWAYS AS (price * 2) STORED"),
+        ("sequences and tables with a history", "CREATE SEQUENCE ticket"),
+        ("sequences and tables with a history", "ALTER TABLE item ADD SYSTEM VERSIONING"),
     ],
 )
 def test_a_database_that_cannot_be_copied_whole_is_refused(
@@ -165,6 +177,17 @@ def test_a_database_that_cannot_be_copied_whole_is_refused(
     with pytest.raises(LoadError, match=rf"database=shop cannot be copied as a whole \({what}: 1\)"):
         workload.reset(shop, quiet)
     assert rows(shop, "shop", "SHOW DATABASES LIKE 'shop\\_%'") == []
+
+
+def test_a_copy_has_the_columns_that_no_star_shows(shop: Endpoint) -> None:
+    server_of(shop).run_script(
+        "ALTER TABLE item ADD COLUMN `odd, name` int INVISIBLE, ADD COLUMN twice int AS (price * 2) VIRTUAL INVISIBLE;"
+        "UPDATE item SET `odd, name` = id * 7"
+    )
+    clone(shop, "shop", "shop_run")
+    sums = "SELECT SUM(`odd, name`), SUM(price), SUM(twice) FROM item"
+    assert rows(shop, "shop_run", sums) == [(70, 100, 200)]
+    drop_clone(shop, "shop_run")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,7 @@ def test_one_label_twice_is_refused(folder: Path) -> None:
         ({"c": 1}, r"\[workload.weights\] names 'c', which is not a script"),
         ({"a": "much"}, r"a='much' is not a weight"),
         ({"a": True}, r"a=True is not a weight"),
+        ({"a": 2e15}, r"a=2000000000000000.0 is not a weight"),
         ({"a": 0, "b": 0}, "the weights of the scripts sum to 0"),
         ([1, 2], r"\[workload.weights\] is \[1, 2\] and no table"),
     ],
@@ -73,3 +74,8 @@ def test_one_label_twice_is_refused(folder: Path) -> None:
 def test_wrong_weights_are_named(folder: Path, weights: object, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         with_weights(read_scripts(["a.sql", "b.sql"], folder), weights)
+
+
+def test_weights_may_be_the_calls_of_years(folder: Path) -> None:
+    weighted = with_weights(read_scripts(["a.sql@5000000000", "b.sql"], folder), {"b": 40_000_000_000})
+    assert [script.weight for script in weighted] == [5e9, 4e10]

@@ -84,6 +84,8 @@ def test_scales_that_look_alike_have_databases_of_their_own() -> None:
         ({"mix": "Q1", "scale": float("nan")}, "scale=nan is out of range", "from 0.01"),
         ({"mix": "Q1", "scale": "1"}, "scale='1' is out of range", "from 0.01"),
         ({"mix": "Q1", "scale": True}, "scale=True is out of range", "from 0.01"),
+        ({"mix": "Q1", "scale": 10**400}, "scale is a number beyond 1e+300", "smaller"),
+        ({"mix": "Q1", "query_timeout": 10**400}, "query_timeout is a number beyond 1e+300", "smaller"),
         ({"mix": "Q1", "query_timeout": 0}, "query_timeout=0 is not a duration", '"60s"'),
         ({"mix": "Q1", "query_timeout": "soon"}, "duration='soon'", ""),
         ({"mix": "Q1", "database": "a b"}, "database='a b' is not a database name", "63"),

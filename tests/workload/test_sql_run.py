@@ -114,6 +114,15 @@ def test_every_generator_fits_a_column_of_its_type(emptied: Endpoint, tmp_path: 
         assert row(emptied, SHOP, query) == (True,), what
 
 
+def test_what_the_url_sets_in_a_session_holds_in_the_load(emptied: Endpoint, tmp_path: Path) -> None:
+    execute(emptied, SHOP, "CREATE SCHEMA aside", "CREATE TABLE aside.mine AS SELECT 1 AS v")
+    there = replace(emptied, options={**emptied.options, "options": "-c search_path=aside -c app.limit=7"})
+    mine = {"a": "SELECT v / (v - (current_setting('app.limit') <> '7')::int) FROM mine;"}
+    log = load(own(tmp_path, mine), there)
+    assert log.error_classes == {}, log.errors
+    assert counts(log)["a"] > 50
+
+
 def test_scripts_are_chosen_by_weight(emptied: Endpoint, tmp_path: Path) -> None:
     workload = own(tmp_path, {"a": "SELECT 1;", "b": "SELECT 2;", "never": "SELECT 3;"}, weights={"a": 3, "never": 0})
     done = counts(load(workload, emptied))

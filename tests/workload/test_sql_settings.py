@@ -180,6 +180,7 @@ def test_generators_are_read_whole() -> None:
         ({"type": "date", "from": 5, "to": "2024-01-01"}, "from=5 is out of range"),
         ({"type": "date", "from": "2025-01-01", "to": "2024-01-01"}, "to='2024-01-01' is out of range"),
         ({"type": "column", "table": "t"}, "x lacks column"),
+        ({"type": "column", "table": "t", "column": "c", "distribution": "gaussian"}, "='gaussian' is not known"),
     ],
 )
 def test_wrong_generators_are_named(generator: object, words: str) -> None:
@@ -216,6 +217,7 @@ def test_pgbench_tables_are_trimtabs_own_unless_a_database_is_named(folder: Path
         ({"script": "tpcb-like", "variables": 3}, "variables=3 is not a table"),
         ({"script": "tpcb-like", "max_tries": 0}, "max_tries=0 is out of range"),
         ({"script": "tpcb-like", "protocol": "extended"}, "protocol='extended' is not known"),
+        ({"script": "tpcb-like", "weights": {"a": 2}}, "weights={'a': 2} has no meaning with script='tpcb-like'"),
     ],
 )
 def test_wrong_pgbench_tables_are_named(folder: Path, table: dict[str, Any], words: str) -> None:

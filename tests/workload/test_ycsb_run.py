@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from tests.workload.runs import Leftovers, counts, execute, load, quiet, row, to_the_end
+from trimtab.errors import LoadError
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint, Objective, Status
 from trimtab.trial import MeasurePlan, measure_load
 from trimtab.trial.judge import judge
 from trimtab.workload import ResettableWorkload
-from trimtab.workload.ycsb import YcsbWorkload
+from trimtab.workload.ycsb import YcsbWorkload, rows
 from trimtab.workload.ycsb.settings import CORE
 
 pytestmark = pytest.mark.service
@@ -78,6 +79,16 @@ def test_records_of_another_shape(prepared: Endpoint) -> None:
     log = load(workload, prepared)
     assert not log.error_classes
     assert workload.prepare(prepared, quiet).was_cached
+
+
+def test_data_that_are_not_complete_in_time_are_not_taken_for_all(
+    prepared: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_LOAD_CAP_S", 0.1)
+    workload = ycsb(workload="C", records=200_000, batch=1)
+    with pytest.raises(LoadError, match=r"loading 200000 records into trimtab_ycsb_200000 did not end within 100ms"):
+        workload.prepare(prepared, quiet)
+    assert row(prepared, "postgres", "SELECT count(*) FROM pg_database WHERE datname = 'trimtab_ycsb_200000'") == (0,)
 
 
 @pytest.mark.parametrize("name", sorted(CORE))

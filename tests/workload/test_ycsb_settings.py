@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
 from trimtab.workload.generated_workload import GeneratedWorkload
-from trimtab.workload.ycsb import YcsbWorkload
+from trimtab.workload.ycsb import YcsbWorkload, rows
 from trimtab.workload.ycsb.settings import CORE, parse_settings
 
 
@@ -135,3 +135,67 @@ def test_runs_that_insert_need_fresh_data(
         workload.prepare(endpoint, print)
     assert caught.value.hint is not None
     assert "without inserts" in caught.value.hint
+
+
+class _Packets:
+    """A store whose server takes packets of so many bytes."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+
+    def connect(self) -> _Packets:
+        return self
+
+    def __enter__(self) -> _Packets:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, statement: str) -> list[tuple[int]]:
+        assert statement == "SELECT @@max_allowed_packet"
+        return [(self.n_bytes,)]
+
+
+def _there(protocol: str) -> Endpoint:
+    return Endpoint(protocol=protocol, host="db", port=1, user="u", database="d")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "packet", "shape", "n_rows"),
+    [
+        ("postgresql", 0, {}, 50),
+        ("postgresql", 0, {"batch": 1000}, 1000),
+        ("postgresql", 0, {"batch": 1000, "fields": 100, "field_length": 10}, 648),
+        ("postgresql", 0, {"fields": 500, "field_length": 100_000}, 1),
+        ("cql", 0, {"batch": 1000}, 1),
+        ("mongodb", 0, {"field_length": 100_000}, 4),
+        ("wiredtiger", 0, {"batch": 1000, "fields": 100}, 352),
+        ("mysql", 1 << 26, {"field_length": 100_000}, 4),
+        ("mysql", 1 << 20, {"batch": 1000}, 718),
+        ("mysql", 1 << 20, {"fields": 1, "field_length": 100_000}, 10),
+    ],
+)
+def test_an_insert_has_as_many_rows_as_the_server_takes(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, packet: int, shape: dict[str, int], n_rows: int
+) -> None:
+    monkeypatch.setattr(rows, "store_of", lambda there: _Packets(packet))
+    assert rows._batch(_there(protocol), parse_settings({"workload": "a", **shape})) == n_rows
+
+
+@pytest.mark.parametrize(
+    ("protocol", "packet", "shape", "remedy"),
+    [
+        ("mongodb", 0, {"fields": 168, "field_length": 100_000}, "use fewer fields, or shorter ones"),
+        ("mysql", 1 << 26, {"fields": 168, "field_length": 100_000}, "use fewer fields, or shorter ones"),
+        ("mysql", 1 << 20, {"fields": 11, "field_length": 100_000}, "or raise max_allowed_packet"),
+    ],
+)
+def test_records_that_no_insert_can_hold_are_refused(
+    monkeypatch: pytest.MonkeyPatch, protocol: str, packet: int, shape: dict[str, int], remedy: str
+) -> None:
+    monkeypatch.setattr(rows, "store_of", lambda there: _Packets(packet))
+    with pytest.raises(LoadError, match=rf"fields={shape['fields']} field_length=100000: a record has") as caught:
+        rows._batch(_there(protocol), parse_settings({"workload": "a", **shape}))
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith(remedy)

@@ -24,6 +24,8 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, Cycle, DataRights, Endpoint, Visit
 from trimtab.workload.base import (
     CopyingWorkload,
+    DeployedWorkload,
+    Deployment,
     LoadRun,
     PausingWorkload,
     Preparation,
@@ -171,9 +173,10 @@ class CycledWorkload:
             made = [row.made(make, _one_copy(made[0])) for row in named]
         if not is_fresh:
             _require_lasting(made, [row.name for row in named])
+        _require_one_application(made, [row.name for row in named], is_fresh=is_fresh)
         contexts = _told_apart([w.context for w in made], [row.settings for row in named], [row.name for row in named])
         visits = [row.visit(context, usual) for row, context in zip(named, contexts, strict=True)]
-        return cls(made, visits, most, is_fresh=is_fresh)
+        return _class_of(made)(made, visits, most, is_fresh=is_fresh)
 
     @property
     def context(self) -> Context:
@@ -182,18 +185,6 @@ class CycledWorkload:
         names = ", ".join(f"{v.name} ({v.context.workload}, {v.context.clients} clients)" for v in self.cycle.visits)
         share = sum(context.read_share for context in contexts) / len(contexts)
         return Context(f"cycle of {len(contexts)}: {names}", max(context.clients for context in contexts), share)
-
-    @property
-    def rights(self) -> DataRights:
-        """Those of a context that writes, where there is one.
-
-        Raises:
-            AttributeError: the workload cannot say.
-        """
-        found = [each.inner.rights for each in self._under if isinstance(each.inner, RightsWorkload)]
-        if not found:
-            raise AttributeError("rights")
-        return next((rights for rights in found if not rights.reads_only), found[0])
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -239,6 +230,37 @@ class CycledWorkload:
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """The load of the first context."""
         return self._under[0].start(endpoint, seed=seed, duration_s=duration_s)
+
+
+class _RightsCycle(CycledWorkload):
+    """One whose workload can say what a user must be allowed to do with data."""
+
+    @property
+    def rights(self) -> DataRights:
+        """Those of a context that writes, where there is one."""
+        found = [each.inner.rights for each in self._under if isinstance(each.inner, RightsWorkload)]
+        return next((rights for rights in found if not rights.reads_only), found[0])
+
+
+class _DeployedCycle(_RightsCycle):
+    """One whose workload brings its application with it, which is the same for all contexts."""
+
+    def deployment(self, data: Endpoint, report: Callable[[str], None]) -> Deployment:
+        """See `DeployedWorkload`.
+
+        Raises:
+            LoadError, UsageError: as the workload itself.
+        """
+        first = self._under[0].inner
+        assert isinstance(first, DeployedWorkload)
+        return first.deployment(data, report)
+
+
+def _class_of(made: Sequence[Workload]) -> type[CycledWorkload]:
+    """The one that has what these have: of a protocol each member counts as there that a class has, whatever it raises."""
+    if all(isinstance(workload, DeployedWorkload) and isinstance(workload, RightsWorkload) for workload in made):
+        return _DeployedCycle
+    return _RightsCycle if any(isinstance(workload, RightsWorkload) for workload in made) else CycledWorkload
 
 
 class _Row:
@@ -309,6 +331,25 @@ def _require_lasting(made: Sequence[Workload], names: Sequence[str]) -> None:
             raise UsageError(
                 f"context={name!r} of {_NAME}: its runs cannot go on from the data that another run has left",
                 hint='set data = "fresh" in [workload.cycle], or use a workload that inserts no records',
+            )
+
+
+def _require_one_application(made: Sequence[Workload], names: Sequence[str], *, is_fresh: bool) -> None:
+    """It is deployed once, and finds its data under one name."""
+    first = made[0]
+    for workload, name in zip(made, names, strict=True):
+        if not isinstance(workload, DeployedWorkload):
+            continue
+        mine, theirs = getattr(workload, "data", None), getattr(first, "data", None)
+        if workload.kind != first.kind or getattr(mine, "options", None) != getattr(theirs, "options", None):
+            raise UsageError(
+                f"context={name!r} of {_NAME} needs another application than context={names[0]!r}, or other options of it",
+                hint="all contexts use one application, which runs all the time: leave that to [workload]",
+            )
+        if not is_fresh and mine != theirs:
+            raise UsageError(
+                f"context={name!r} of {_NAME} has other data than context={names[0]!r}, and all run on one copy",
+                hint='set data = "fresh" in [workload.cycle], or leave the data to [workload]',
             )
 
 

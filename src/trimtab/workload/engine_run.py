@@ -18,6 +18,7 @@ from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
 from trimtab.workload.base import Frame
 from trimtab.workload.mongodb_access import mongodb_access
+from trimtab.workload.postgresql_options import settings_of
 from trimtab.workload.scripts import ScriptText
 from trimtab.workload.server import Session, SqlServer, store_of
 
@@ -137,10 +138,10 @@ def _buckets(log: RunLog, name: str) -> Buckets:
 
 
 def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
-    """How the native driver enters `endpoint`; `settings` are set on every connection.
+    """How the native driver enters `endpoint`; `settings` are set on every connection, after those of its url.
 
     Raises:
-        LoadError: no driver speaks the endpoint's protocol.
+        LoadError: no driver speaks the endpoint's protocol, or sets what its url asks for.
     """
     if endpoint.protocol == "wiredtiger":
         return {"database": endpoint.database}
@@ -157,14 +158,17 @@ def access_of(endpoint: Endpoint, *, settings: Sequence[tuple[str, str]] = ()) -
         "user": endpoint.user,
         "database": endpoint.database,
         "password": store_of(endpoint).password,
-        "settings": [list(setting) for setting in settings] or _node_settings(endpoint),
+        "settings": [*_own_settings(endpoint), *map(list, settings)],
         "tls": _tls_mode(endpoint),
         **{name: _tls_file(endpoint, option) for name, option in _TLS_FILES.items()},
     }
 
 
-def _node_settings(endpoint: Endpoint) -> list[list[str]]:
-    """What the url says of how Cassandra's nodes are asked; the driver has its own way where it says nothing."""
+def _own_settings(endpoint: Endpoint) -> list[list[str]]:
+    """What the url says of a session's settings, or of how Cassandra's nodes are asked; the driver has its own way where it says
+    nothing."""
+    if endpoint.protocol == "postgresql":
+        return settings_of(endpoint.options.get("options", ""))
     if endpoint.protocol != "cql":
         return []
     return [[name, endpoint.options[name]] for name in ("consistency", "token_aware") if endpoint.options.get(name)]

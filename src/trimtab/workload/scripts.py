@@ -13,6 +13,8 @@ from trimtab.errors import UsageError
 __all__ = ["ScriptText", "digest", "read_scripts", "with_weights"]
 
 _MAX_BYTES = 1 << 20
+_MOST_WEIGHT = 1e15
+"""Weights may be calls that a server has counted for years."""
 _WEIGHTED = re.compile(r"(?P<path>.+)@(?P<weight>[^@]*)")
 
 
@@ -80,8 +82,11 @@ def _weight(name: str, text: str) -> float:
         weight = float(text)
     except ValueError:
         weight = -1.0
-    if not 0 <= weight < 1e9:
-        raise UsageError(f"script={name!r} has no weight after '@'", hint='write a number: "new_order.sql@10"')
+    if not 0 <= weight <= _MOST_WEIGHT:
+        raise UsageError(
+            f"script={name!r} has no weight after '@'",
+            hint=f'write a number from 0 to {_MOST_WEIGHT:g}: "new_order.sql@10"',
+        )
     return weight
 
 
@@ -100,9 +105,10 @@ def with_weights(scripts: Sequence[ScriptText], weights: object) -> list[ScriptT
                 f"[workload.weights] names {label!r}, which is not a script",
                 hint=f"there are: {', '.join(sorted(labels))}",
             )
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < 1e9:
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight <= _MOST_WEIGHT:
             raise UsageError(
-                f"[workload.weights] {label}={weight!r} is not a weight", hint="use a number that is 0 or more"
+                f"[workload.weights] {label}={weight!r} is not a weight",
+                hint=f"use a number from 0 to {_MOST_WEIGHT:g}",
             )
     weighted = [ScriptText(s.label, float(weights.get(s.label, s.weight)), s.text, s.source) for s in scripts]
     if sum(script.weight for script in weighted) <= 0:

@@ -201,7 +201,8 @@ def _page(entry: object) -> Page:
     path, method = table.text("path"), table.choice("method", _METHODS, "GET")
     name = table.text("name", path if method == "GET" else f"{method} {path}")
     if not _NAME.fullmatch(name):
-        raise table.refuse("name", "use at most 120 letters, digits and usual signs")
+        what = f"name={name!r} is out of range" if "name" in table else f"path={path!r} cannot stand as its name"
+        raise UsageError(f"{table.name} {what}", hint='add name = "..." of at most 120 letters, digits and usual signs')
     resources = values.get("resources", [])
     if not isinstance(resources, list) or not all(isinstance(resource, str) for resource in resources):
         raise UsageError(

@@ -73,6 +73,11 @@ def parse_settings(settings: Mapping[str, Any], directory: Path) -> PgbenchSetti
             "[workload] of kind=pgbench needs either script or scripts",
             hint=f'script = "{BUILTINS[0]}" (or {", ".join(BUILTINS[1:])}), or files: scripts = ["a.sql@3", "b.sql"]',
         )
+    if "script" in table and "weights" in table:
+        raise UsageError(
+            f"[workload] weights={settings['weights']!r} has no meaning with script={settings['script']!r}",
+            hint="remove it, or name files: scripts = [...]",
+        )
     scripts = [] if "script" in table else with_weights(_files(table, directory), settings.get("weights", {}))
     if "database" in table and "scale" in table:
         raise UsageError(

@@ -24,8 +24,16 @@ _NOT_COPIED = {
     "views": "SELECT COUNT(*) FROM information_schema.views WHERE table_schema = %s",
     "procedures and functions": "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = %s",
     "generated columns": "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = %s AND extra LIKE '%% GENERATED'",
+    "sequences and tables with a history": "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s "
+    "AND table_type NOT IN ('BASE TABLE', 'VIEW')",
 }
 """What CREATE TABLE ... LIKE and INSERT ... SELECT leave behind, or fail at."""
+
+_COLUMNS = (
+    "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
+    "AND extra NOT LIKE '%% GENERATED%%' ORDER BY ordinal_position"
+)
+"""Those that hold something of their own: SELECT * leaves out what is declared invisible."""
 
 _MARK = "trimtab_copy"
 """A table that tells our copies from other databases; it is made first, and an empty database is nobody's loss."""
@@ -233,8 +241,9 @@ class MysqlServer(SqlServer):
         try:
             for table in _taken(waiting):
                 old, new = (f"{self.quote(database)}.{self.quote(table)}" for database in (source, copy))
+                columns = ", ".join(self.quote(str(name)) for (name,) in session.execute(_COLUMNS, (source, table)))
                 session.execute(f"CREATE TABLE {new} LIKE {old}")
-                session.execute(f"INSERT INTO {new} SELECT * FROM {old}")
+                session.execute(f"INSERT INTO {new} ({columns}) SELECT {columns} FROM {old}")
         except BaseException:
             waiting.clear()
             raise

@@ -80,7 +80,8 @@ def guess(text: str, number: int, catalogue: Catalogue) -> tuple[str, dict[str, 
     if written is None:
         return f"p{number}", {"type": UNKNOWN}
     column = _resolve(written, text, catalogue)
-    name = re.sub(r"\W", "_", written.rpartition(".")[2].strip('"'))
+    # Of letters that need no quotes as a key of a study file.
+    name = re.sub(r"\W", "_", written.rpartition(".")[2].strip('"'), flags=re.ASCII)
     if column is None:
         return name, {"type": UNKNOWN}
     if inserted and column.is_unique:

@@ -42,6 +42,7 @@ DISTRIBUTIONS: Mapping[str, tuple[float, float, float]] = {
     "exponential": (2.5, 1e-6, 1000.0),
 }
 """Name -> default, least and greatest skew."""
+_OF_COLUMNS = ("uniform", "zipfian")
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _INT64 = 2**63 - 1
 _LONGEST_TEXT = 1_000_000
@@ -102,7 +103,7 @@ def _generator(name: str, value: object) -> Generator:
     if kind not in _KEYS:
         raise UsageError(f"{where} type={kind!r} is not known", hint=f"use one of: {', '.join(_KEYS)}")
     table = Table(value, where, (*_SHARED, *_KEYS[kind]))
-    distribution = table.choice("distribution", tuple(DISTRIBUTIONS), "uniform")
+    distribution = table.choice("distribution", _OF_COLUMNS if kind == "column" else tuple(DISTRIBUTIONS), "uniform")
     default, low, high = DISTRIBUTIONS[distribution]
     return Generator(
         name=name,

@@ -39,8 +39,8 @@ def _workload(profile: Profile, target: str) -> list[str]:
         f"{format_percent(profile.share_of_time, 1)} of the execution time.",
         "[workload]",
         'kind = "sql"',
-        *([f"target = {json.dumps(target)}"] if target else []),
-        f"database = {json.dumps(profile.database)}",
+        *([f"target = {_quoted(target)}"] if target else []),
+        f"database = {_quoted(profile.database)}",
         f'folder = "{_SCRIPTS}"',
     ]
     if has_writes:
@@ -73,7 +73,12 @@ def _plain(figure: float) -> str:
 
 
 def _inline(options: Mapping[str, Any]) -> str:
-    return "{ " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items()) + " }"
+    return "{ " + ", ".join(f"{key} = {_quoted(value)}" for key, value in options.items()) + " }"
+
+
+def _quoted(value: Any) -> str:
+    """A text or a number as TOML has it, which knows no halves of characters (as JSON has them in ASCII)."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _remark(options: Mapping[str, Any]) -> str:

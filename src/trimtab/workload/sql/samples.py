@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -114,5 +115,9 @@ def _range(server: SqlServer, session: Session, generator: Generator, values: Se
     return (low, high) if is_whole and n_rows >= _DENSE * (high - low + 1) else None
 
 
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
+
+
 def _parts(name: str) -> list[str]:
-    return [part.strip('"') for part in name.split(".")]
+    """Schema and table; in quotes a name may hold dots, and quotes twice."""
+    return [quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any, Literal, cast
 
 from trimtab.errors import UsageError
 from trimtab.units import parse_duration
+from trimtab.workload.table import Table
 from trimtab.workload.tpch.parameters import QUERIES
 from trimtab.workload.tpch.schema import SchemaName
 
@@ -99,13 +99,7 @@ def parse_settings(settings: Mapping[str, Any]) -> TpchSettings:
     Raises:
         UsageError: an unknown key or a wrong value.
     """
-    for key in settings:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            raise UsageError(
-                f"unknown key in [workload]: {key}={settings[key]!r}",
-                hint=f"did you mean {near[0]}?" if near else f"the keys are: {', '.join(_KEYS)}",
-            )
+    Table(settings, "[workload]", _KEYS)
     run = _run(settings)
     scale = _scale(settings.get("scale", 1.0))
     schema = cast(SchemaName, _choice(settings, "schema", ("standard", "pk-only"), "standard"))

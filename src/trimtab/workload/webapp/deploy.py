@@ -46,6 +46,8 @@ def deployment(
     is_socket = data.host.startswith("/")
     where = "localhost" if is_socket else f"[{data.host}]" if ":" in data.host else data.host
     url = f"{scheme}://{where}:{data.port}/{database}?{_encryption(data)}" + (f"&{_SOCKETS}" if is_socket else "")
+    if data.protocol == "postgresql" and (session := data.options.get("options")):
+        url += f"&options={quote(session, safe='')}"
     values = {
         "trimtab.driver": driver,
         "trimtab.url": url,

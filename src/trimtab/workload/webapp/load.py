@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.units import counted
 from trimtab.workload.server import ServerError, Session, server_of
+
+if TYPE_CHECKING:
+    from multiprocessing.synchronize import Event
 
 __all__ = ["AppTable", "check_rows", "load_tables"]
 
@@ -52,7 +58,8 @@ class AppTable:
 
 
 def load_tables(there: Endpoint, tables: Sequence[AppTable], report: Callable[[str], None]) -> None:
-    """Makes and fills all tables in the empty database of `there`.
+    """Makes and fills all tables in the empty database of `there`; who interrupts it, or a table that is refused, ends what fills
+    the others.
 
     Raises:
         LoadError: the server refuses one.
@@ -66,14 +73,44 @@ def load_tables(there: Endpoint, tables: Sequence[AppTable], report: Callable[[s
         return
     # Largest first: the last to end should be a small one.
     ordered = sorted(tables, key=lambda table: -table.n_rows)
-    with ProcessPoolExecutor(n_loaders, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    is_over = context.Event()
+    with ProcessPoolExecutor(n_loaders, context, _begin, (is_over,)) as pool:
         running = {pool.submit(_attempt, there, table): table for table in ordered}
-        for done in as_completed(running):
-            table, failure = running[done], done.result()
-            if failure is not None:
-                pool.shutdown(cancel_futures=True)
-                raise failure.error()
-            report(f"loaded {counted(table.n_rows, 'row')} into {table.name}")
+        try:
+            for done in as_completed(running):
+                table, failure = running[done], done.result()
+                if failure is not None:
+                    raise failure.error()
+                report(f"loaded {counted(table.n_rows, 'row')} into {table.name}")
+        except BrokenProcessPool as error:
+            raise LoadError(
+                "a process that fills tables has died",
+                hint="the machine may have too little memory: see its kernel's log",
+            ) from error
+        except BaseException:
+            # The pool would otherwise wait for the longest table.
+            is_over.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+_is_over: Event | None = None
+"""Of a loading process: whether nobody waits for its tables any more."""
+
+
+def _begin(is_over: Event) -> None:
+    global _is_over
+    _is_over = is_over
+    # Ctrl-C in a terminal comes to all of its processes: the first one tells the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _until_over(rows: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in rows:
+        if _is_over is not None and _is_over.is_set():
+            raise LoadError("another table could not be loaded", hint="start again: the data is loaded again")
+        yield chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +140,7 @@ def _load(there: Endpoint, table: AppTable) -> None:
     protocol = (there.data or there).protocol
     with server.connect() as session:
         defined = table.columns.format(auto=_AUTO[protocol])
-        n_rows = server.fill_table(session, table.name, defined, table.key, table.rows())
+        n_rows = server.fill_table(session, table.name, defined, table.key, _until_over(table.rows()))
     if n_rows != table.n_rows:
         raise LoadError(
             f"table={table.name} got rows={n_rows}, expected rows={table.n_rows}", hint="this is a bug in Trimtab"

@@ -11,6 +11,7 @@ use super::super::statement::{Effect, Kind, Part, Template, classify};
 use super::draw::{Drawn, How};
 use super::generator::{Generator, Parameter, Transaction, Wrap};
 use super::text::{require_fit, split};
+use crate::sql::Dialect;
 
 /// What compiling a transaction adds to.
 pub(in super::super) struct Tables<'a> {
@@ -111,11 +112,17 @@ fn statement(
         }
     }
     let binding = |name: &str| placeholders[name].0;
+    let is_text = |part: &Part<'_>| match *part {
+        Part::Name(name, _) => binding(name).generator.is_some_and(|at| tables.generators[at as usize].how.is_text()),
+        Part::Sql(_) => false,
+    };
+    // A text in quotes is one for few of Cassandra's types: only what is prepared gets the values that its columns have.
+    let is_typed = dialect == Dialect::Cql && template.parts.iter().any(is_text);
     match classify(&text[span.0..span.1], dialect) {
         (Kind::Begin, _) => Ok(Step::Begin),
         (Kind::Commit, _) => Ok(Step::Commit),
         (Kind::Rollback, _) => Ok(Step::Rollback),
-        (Kind::Query, _) if tables.mode == Mode::Prepared => {
+        (kind, _) if tables.mode == Mode::Prepared && (kind == Kind::Query || is_typed) => {
             let (prepared, names) = template.prepared(dialect, &|name| placeholders[name].1)?;
             let bindings = names.into_iter().map(binding).collect();
             Ok(Step::Prepared(tables.statements.add(prepared), bindings, None))

@@ -109,6 +109,17 @@ impl How {
             Generator::Bool { share } => Self::Bool(*share),
         })
     }
+
+    /// Whether values are texts, or stand as texts for those of other types.
+    pub(super) fn is_text(&self) -> bool {
+        match self {
+            Self::Text { .. } | Self::Date(..) | Self::Timestamp(..) | Self::Uuid => true,
+            Self::Choice { values, .. } | Self::Column { values, .. } => {
+                values.iter().any(|value| matches!(value, Value::Text(_)))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The place of a rank (from 1) among `n`, from 0.

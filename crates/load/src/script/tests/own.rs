@@ -280,6 +280,27 @@ fn a_batch_of_cassandra_is_one_statement_and_no_open_transaction() {
 }
 
 #[test]
+fn a_batch_with_texts_is_prepared_because_quotes_fit_few_types() {
+    let text = "BEGIN BATCH INSERT INTO t (k) VALUES (:k); INSERT INTO u (k, n) VALUES (:k, :id); APPLY BATCH";
+    let choice = |value| Generator::Choice { values: vec![value], weights: None };
+    let lines = |generator| {
+        let parameters = vec![parameter("k", generator), parameter("id", Generator::Int { low: 7, high: 7 })];
+        let transaction = Transaction { text: text.to_owned(), parameters, wrap: Wrap::None, ..transaction() };
+        let sources = compile(transaction, &Options { dialect: Dialect::Cql, ..users(1) }).unwrap();
+        let mut source = sources.source(0, 1);
+        source.begin();
+        (sources.statements(), steps(&sources, &mut *source, &[]))
+    };
+    let prepared = "BEGIN BATCH INSERT INTO t (k) VALUES (?); INSERT INTO u (k, n) VALUES (?, ?); APPLY BATCH";
+    assert_eq!(lines(Generator::Uuid).0, [prepared]);
+    let (statements, sent) = lines(choice(Value::Text("a".to_owned())));
+    assert_eq!(statements, [prepared]);
+    assert_eq!(sent, [format!("{prepared} [\"a\", \"a\", 7]"), "end".to_owned()]);
+    let (statements, sent) = lines(choice(Value::Int(1)));
+    assert!(statements.is_empty() && sent[0].starts_with("text BEGIN BATCH"), "{sent:?}");
+}
+
+#[test]
 fn a_batch_may_have_its_semicolons() {
     let batch =
         "BEGIN UNLOGGED BATCH\n  INSERT INTO t (k) VALUES (:id);\n  UPDATE t SET v = 1 WHERE k = :id; APPLY BATCH";

@@ -1,0 +1,58 @@
+"""What a cycle of contexts can do depends on what it is made of."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab.errors import UsageError
+from trimtab.records import Endpoint
+from trimtab.workload import CycledWorkload, DeployedWorkload, Deployment
+from trimtab.workload.base import RightsWorkload
+from trimtab.workload.command import CommandWorkload
+from trimtab.workload.rubis.workload import RubisWorkload
+from trimtab.workload.tpcw.workload import TpcwWorkload
+from trimtab.workload.webapp.workload import AppWorkload
+from trimtab.workload.ycsb import YcsbWorkload
+
+
+def cycle(kind: Any, *contexts: dict[str, Any], **own: Any) -> CycledWorkload:
+    rows = [{"name": f"context {number}", **context} for number, context in enumerate(contexts)]
+    settings = {"kind": kind.kind, "cycle": {"contexts": rows, **own}}
+    if kind is CommandWorkload:
+        settings["command"] = "true"
+    return CycledWorkload.from_settings(settings, lambda table: kind.from_settings(table, directory=Path()))
+
+
+def test_an_application_is_deployed_for_a_cycle_of_its_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def deployed(workload: AppWorkload, data: Endpoint, report: object) -> Deployment:
+        return Deployment(names={"mix": workload.load.mix}, config="")
+
+    monkeypatch.setattr(AppWorkload, "deployment", deployed)
+    made = cycle(RubisWorkload, {"mix": "bidding"}, {"mix": "browsing", "users": 4})
+    assert isinstance(made, DeployedWorkload)
+    there = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+    assert made.deployment(there, lambda line: None).names == {"mix": "bidding"}
+    assert isinstance(made, RightsWorkload)
+    assert not made.rights.reads_only
+
+
+def test_an_application_has_one_copy_of_data_and_one_set_of_options() -> None:
+    with pytest.raises(UsageError, match="context='context 1' of .* has other data than context='context 0'"):
+        cycle(RubisWorkload, {"scale": 0.001}, {"scale": 0.002})
+    assert isinstance(cycle(RubisWorkload, {"scale": 0.001}, {"scale": 0.002}, data="fresh"), DeployedWorkload)
+    with pytest.raises(UsageError, match="context='context 1' of .* needs another application than .* other options"):
+        cycle(TpcwWorkload, {}, {"numbering": "lock"}, data="fresh")
+
+
+@pytest.mark.parametrize(("kind", "has_rights"), [(CommandWorkload, False), (YcsbWorkload, True)])
+def test_a_cycle_has_no_more_than_its_workload(kind: Any, has_rights: bool) -> None:
+    context = {"workload": "c"} if has_rights else {"clients": 2}
+    made = cycle(kind, context, context | ({"users": 2} if has_rights else {"clients": 3}))
+    assert isinstance(made, RightsWorkload) is has_rights
+    # As later Pythons look for the members of a protocol: whether they raise or not.
+    assert (inspect.getattr_static(made, "rights", None) is not None) is has_rights
+    assert not isinstance(made, DeployedWorkload)
