@@ -149,6 +149,10 @@ def database_at(host: str, protocol: str = "postgresql", **options: str) -> Endp
             "jdbc:postgresql://localhost:5433/rubis?sslmode=disable&socketFactory=org.trimtab.socket.UnixSocketFactory",
         ),
         (
+            database_at("::1", options="-c search_path=a,\\ b"),
+            "jdbc:postgresql://[::1]:5433/rubis?sslmode=disable&options=-c%20search_path%3Da%2C%5C%20b",
+        ),
+        (
             database_at("localhost", "mysql"),
             "jdbc:mariadb://localhost:5433/rubis?sslMode=disable&allowPublicKeyRetrieval=true",
         ),
