@@ -27,11 +27,14 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
         config = Config({name: stage.advice[name] for name in changed})
         fragment = as_one_text(stage.stack.fragments(config), is_one=stage.stack.is_one)
         memory = stage.stack.memory(stage.workload.context).to_json(stage.advice)
-        locked = stage.locked
+        locked, moved = stage.locked, stage.moved
+        source = "from your [search] advice" if stage.file.search.advice else "by rules of thumb"
     if as_json:
         print_json({"config": dict(config), "fragment": fragment, "memory": memory})
         return 0
     click.echo(fragment.rstrip("\n"))
     then = f"to be set by other means: {locked}" if locked else "`trimtab tune` measures them, too"
-    say(f"{counted(len(changed), 'setting')} by rules of thumb, not measured; {then}")
+    say(f"{counted(len(changed), 'setting')} {source}, not measured; {then}")
+    if moved:
+        say(moved)
     return 0
