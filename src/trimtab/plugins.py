@@ -14,7 +14,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
-from trimtab.errors import UsageError
+from trimtab.errors import TrimtabError, UsageError
 
 if TYPE_CHECKING:  # it brings the library's e-mail along, and most commands load no plug-in
     from importlib.metadata import EntryPoint, EntryPoints
@@ -103,7 +103,7 @@ def load(group: Group, name: str) -> Any:
     """The class registered as `name` in `group`.
 
     Raises:
-        UsageError: no such name, or the plug-in cannot be imported.
+        UsageError: no such name, or the plug-in cannot be imported: its code, if it is not ours, may raise anything.
         MissingExtraError: it needs an extra of Trimtab that is not installed.
     """
     entries = _entries(group)
@@ -111,13 +111,17 @@ def load(group: Group, name: str) -> Any:
         close = get_close_matches(name, entries, n=1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"no plug-in {name!r} in {group}", hint=f"{meant}use one of: {', '.join(sorted(entries))}")
+    is_own = entries[name].value.startswith("trimtab.")
     try:
         return entries[name].load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:
         module = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
-        if module in EXTRAS and entries[name].value.startswith("trimtab."):
+        if module in EXTRAS and is_own:
             raise MissingExtraError(group, name, module) from error
+        says_what = isinstance(error, ImportError | AttributeError)
+        if isinstance(error, TrimtabError) or (is_own and not says_what):
+            raise
         raise UsageError(
-            f"the plug-in {name!r} of {group} cannot be loaded: {error}",
+            f"the plug-in {name!r} of {group} cannot be loaded: {error if says_what else repr(error)}",
             hint=f"reinstall the package that provides {entries[name].value!r}",
         ) from error

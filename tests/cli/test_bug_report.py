@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import pytest
 
 from trimtab import plugins
 from trimtab.cli import _report_bug
 from trimtab.cli.plugins_command import _describe
+from trimtab.errors import UsageError
 
 
 def test_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,9 +29,25 @@ def test_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     ]
 
 
-def test_a_plug_in_whose_code_is_broken_is_listed_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(group: str, name: str) -> None:
-        raise SyntaxError("invalid syntax")
-
-    monkeypatch.setattr(plugins, "load", broken)
-    assert _describe("searchers", "own")["problem"] == "its import fails: SyntaxError: invalid syntax"
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("class Own:\n  def", "SyntaxError("),
+        ("1 / 0", "ZeroDivisionError('division by zero')"),
+        ("", "has no attribute 'Own'"),
+    ],
+)
+def test_a_plug_in_whose_code_is_broken_is_listed_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, why: str
+) -> None:
+    (tmp_path / "own_searcher.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_searcher", raising=False)
+    found = EntryPoints([EntryPoint("own", "own_searcher:Own", "trimtab.searchers")])
+    monkeypatch.setattr(plugins, "_registered", lambda group: found)
+    problem = _describe("searchers", "own")["problem"]
+    assert problem.startswith("the plug-in 'own' of searchers cannot be loaded: ")
+    assert why in problem
+    assert problem.endswith("reinstall the package that provides 'own_searcher:Own'")
+    with pytest.raises(UsageError, match="cannot be loaded"):  # as a study meets it
+        plugins.load("searchers", "own")

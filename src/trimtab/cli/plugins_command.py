@@ -25,8 +25,6 @@ def _describe(group: Any, name: str) -> dict[str, Any]:
         cls = plugins.load(group, name)
     except UsageError as error:
         return {"doc": "", "options": {}, "problem": f"{error.message}: {error.hint}"}
-    except Exception as error:  # noqa: BLE001 - code of others: whatever its import raises is why it cannot be used
-        return {"doc": "", "options": {}, "problem": f"its import fails: {type(error).__name__}: {error}"}
     options = getattr(cls, "OPTIONS", {})
     return {
         "doc": _FOR_PROGRAMMERS.sub("", (inspect.getdoc(cls) or "").partition("\n")[0]).strip(),

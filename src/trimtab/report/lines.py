@@ -102,15 +102,12 @@ def _all_tried(verdict: Verdict) -> bool:
 
 
 def undecided_text(verdict: Verdict) -> str:
-    """Which settings of the winner are neither proven nor shown to be needless, in two sentences; "" when there are none."""
+    """Why settings of the winner that are neither proven nor shown to be needless are in it; "" when there are none."""
     names = [clean(name) for name, row in sorted(verdict.worth.items()) if row.verdict == "undecided"]
     if not names:
         return ""
-    if len(names) == 1:
-        what = "brings something nor show that it is needless. It stays, because the gain was proven with it in place"
-        return f"Undecided: {names[0]}. The pairs neither prove that it {what}."
-    what = "brings something nor show that it is needless. They stay, because the gain was proven with them in place"
-    return f"Undecided: {', '.join(names)}. The pairs of each neither prove that it {what}."
+    stays, them = ("stays", "it") if len(names) == 1 else ("stay", "them")
+    return f"Undecided, but {stays}, because the gain was proven with {them} in place: {', '.join(names)}."
 
 
 def path_points(study: StudyRecord, trials: Sequence[Trial]) -> tuple[PathPoint, ...]:
