@@ -284,23 +284,6 @@ def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None
     assert rows["sync"]["safety"] == "durability"
 
 
-def test_advise_prints_a_fragment_on_stdout(run: Run, study: FakeStudy) -> None:
-    ran = run("advise", "study.toml")
-    assert ran.code == 0
-    assert "cache = " in ran.out
-    assert "not measured" in ran.err
-    assert study.target.counts["apply"] == 0
-
-
-def test_advise_says_whose_advice_it_is_and_what_of_it_does_not_fit(run: Run, study: FakeStudy) -> None:
-    path = study.path / "study.toml"
-    path.write_text(study.written + "\n[search]\nadvice = { cache = '2GB', sort_memory = 8 }\n", encoding="utf-8")
-    ran = run("advise", "study.toml")
-    assert "2 settings from your [search] advice, not measured" in ran.err
-    assert "search.advice breaks a constraint (memory budget: " in ran.err
-    assert ", not 2GB" in ran.err
-
-
 def test_target_errors_exit_with_3(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     def unreachable() -> None:
         raise TargetError("the server at host=db port=5432 does not answer", hint="is it running?")
