@@ -131,6 +131,10 @@ def test_advice_that_the_target_does_not_accept_is_refused(fake: FakeStudy, advi
             "cache = '2GB', sort_memory = 8",
             r"search.advice breaks a constraint \(memory budget: .* > 1GiB \(.*\)\); used: cache=\S+MB, not 2GB",
         ),
+        (  # beyond the useful range: not the least value, whose place in the unit cube is the next one
+            "cache = '8GB', sort_memory = 8",
+            r"search.advice breaks a constraint \(memory budget: .* > 1GiB \(.*\)\); used: cache=896MB, not 8GB",
+        ),
         ("workers = 8, compile = false", "search.advice has no effect in part; used: workers=2, not 8"),
         ("sort_memory = 8", ""),
     ],
@@ -143,6 +147,7 @@ def test_advice_that_is_not_used_as_it_is_is_told(
     path = _named(fake, "workers", "compile", "cache", "sort_memory")
     with open_stage(load_study_file(path), fake.path / "state", changes=False) as stage:
         assert stage.space.is_feasible(stage.advice)
+        assert stage.advice["cache"] >= stage.baseline["cache"], "as much of it as there is room for"
         told = [each for each in stage.notes if "search.advice" in each]
         assert len(told) == bool(note)
         assert all(re.fullmatch(note, each) for each in told)

@@ -234,7 +234,7 @@ def open_stage(
         unfelt = {name: str(states[name].knob.condition) for name in chosen if name not in names}
         space, baseline = _space(file, stack, workload, states, names, unfelt)
         asked = baseline.replace(_advice(file, tuned, workload, states, space))
-        advice = space.repair(space.canonical(asked))
+        advice = _brought_in(space, asked, baseline)
         yield Stage(
             file=file,
             stack=stack,
@@ -412,6 +412,19 @@ def _advice(file: StudyFile, stack: Stack, workload: Workload, states: Mapping[s
         return Config({name: _advised(space.knobs[name], value) for name, value in told.items()})
     advice = stack.advise(workload.context)
     return Config({name: _nearest(space.knobs[name], value) for name, value in advice.items() if name in space.knobs})
+
+
+def _brought_in(space: Space, asked: Config, baseline: Config) -> Config:
+    """A feasible config near `asked`: where that breaks a constraint, numbers beyond their useful range come to its end first.
+
+    As they are, the nearest ones in the unit cube would be those of the low end: values outside have their place beside it.
+    """
+    whole = space.canonical(asked)
+    if space.is_feasible(whole):
+        return whole
+    beyond = {n: v for n, v in asked.items() if v != baseline[n] and not space.knobs[n].contains(v)}
+    clipped = {n: space.knobs[n].clip(v) for n, v in beyond.items() if not isinstance(v, str | bool)}
+    return space.repair(space.canonical(whole.replace(clipped)))
 
 
 def _moved(space: Space, asked: Config, advice: Config) -> str:
