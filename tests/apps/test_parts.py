@@ -120,6 +120,10 @@ def test_wrong_settings_of_the_data() -> None:
     assert caught.value.hint == "use one of: 1000, 10000, 100000, 1000000, 10000000"
     with pytest.raises(UsageError, match=r"scale=20"):
         read_rubis(Table({"scale": 20.0}, "[workload]", ("scale",)))
+    assert read_tpcw(Table({"best_sellers": "2m"}, "[workload]", ("best_sellers",))).best_sellers_s == 120
+    for kept in ("500ms", 1.5, -0.5, "25h"):
+        with pytest.raises(UsageError, match="best_sellers=.* is out of range"):
+            read_tpcw(Table({"best_sellers": kept}, "[workload]", ("best_sellers",)))
 
 
 APPLICATION = Application("rubis", Path("/apps/rubis"), Path("/apps/lib"))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import re
+import resource
+import shlex
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -172,6 +175,9 @@ def test_show_a_trial(run: Run, filled: Path) -> None:
     assert "counters_after:\n  wal.wal_bytes: 9.0\n" in out
     assert len(json.loads(run("show", "tpch", "--trial", "1", "--json")[1])["trials"]) == 1
     assert "study 'tpch' has no trial 7\nhint: it has 2" in run("show", "tpch", "--trial", "7")[2]
+    there = ("--history", str(filled), "--state", "other")
+    hint = run("show", "#1", "--trial", "7", *there)[2].partition("see `")[2].rstrip("`\n")
+    assert shlex.split(hint) == ["trimtab", "history", "show", "#1", *there], "a shell takes a bare # for a comment"
 
 
 def test_what_controls_a_terminal_is_not_printed(run: Run, tmp_path: Path) -> None:
@@ -268,10 +274,43 @@ def test_nothing_is_written_over_a_history(run: Run, filled: Path) -> None:
     assert (code, err) == (2, "error: backup='.' is not a file\nhint: give a path that you may write to\n")
 
 
+def test_a_full_disk_is_told_by_the_name_that_was_given(run: Run, filled: Path) -> None:
+    with History.open(filled) as history:
+        history.add_trial(1, make_trial(2, reason="x" * 60_000))
+    Path("x.jsonl").write_text("older")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))  # what SQLite makes beside a history is smaller
+    try:
+        code, _, err = run("export", "--to", "x.jsonl", "--force")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, err.splitlines()[0]) == (2, "error: cannot write 'x.jsonl': File too large")
+    assert Path("x.jsonl").read_text() == "older"
+
+
 def test_force_replaces(run: Run, filled: Path) -> None:
     Path("x.csv").write_text("old")
     assert run("export", "--to", "x.csv", "--force")[0] == 0
     assert Path("x.csv").read_text().startswith("study,")
+
+
+def test_what_is_no_file_is_written_to_and_stays(run: Run, filled: Path, tmp_path: Path) -> None:
+    """As root, /dev/null would have become a file."""
+    pipe, goal, link = tmp_path / "pipe", tmp_path / "goal.jsonl", tmp_path / "link.jsonl"
+    os.mkfifo(pipe)
+    for more in ((), ("--force",)):
+        with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+            assert run("export", "tpch", "--to", "pipe", "--format", "jsonl", *more)[:2] == (0, "")
+            assert reader.read().startswith(b'{"format":"trimtab history"')
+    assert pipe.is_fifo()
+    goal.touch()
+    goal.chmod(0o600)
+    link.symlink_to(goal)
+    assert run("export", "tpch", "--to", "link.jsonl")[0] == 2
+    assert run("export", "tpch", "--to", "link.jsonl", "--force")[0] == 0
+    assert link.is_symlink()
+    assert goal.stat().st_mode & 0o777 == 0o600
+    assert goal.read_text().startswith('{"format":"trimtab history"')
 
 
 def test_merge_backup_check_and_compact(run: Run, filled: Path, tmp_path: Path) -> None:

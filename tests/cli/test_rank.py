@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
 from trimtab.history import History
+from trimtab.study import rank_study
+from trimtab.study.rank import Ranked
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +65,9 @@ def test_rank_of_noise_exits_1_and_says_what_to_run_next(run: Run, study: FakeSt
     assert f"--design lhs --runs 30 --history {place}" in " ".join(ran.out.split())
 
 
-def test_rank_of_too_few_configs_exits_1_as_its_help_says(run: Run, study: FakeStudy) -> None:
+def test_rank_of_too_few_configs_exits_1_as_its_help_says(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran = run("rank", "study.toml", "--design", "one-at-a-time", "--runs", "6", "--quiet", "--html", "rank.html")
     assert (ran.code, ran.err) == (1, "wrote rank.html\n")
     assert "not enough data to tell: n_configs=" in ran.out
@@ -75,6 +81,13 @@ def test_rank_of_too_few_configs_exits_1_as_its_help_says(run: Run, study: FakeS
     assert "Exit code 0: the knobs could be ranked; 1: not enough data to tell." in " ".join(
         run("rank", "--help").out.split()
     )
+
+    def of_a_session(*arguments: Any, **options: Any) -> Ranked:
+        found = rank_study(*arguments, **options)
+        return replace(found, record=replace(found.record, settings={"session": {"name": "fake"}}))
+
+    monkeypatch.setattr("trimtab.study.rank_study", of_a_session)
+    assert json.loads(run("rank", "fake", "--json").out)["next"] == "", "there is no study file to give"
 
 
 @pytest.mark.parametrize(

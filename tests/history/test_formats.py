@@ -21,7 +21,7 @@ from tests.history.real import unpack_real
 from tests.history.samples import make_trial
 from tests.history.strategies import COPIES, PLAIN_COPIES, plain_study
 from trimtab import plugins
-from trimtab.errors import UsageError
+from trimtab.errors import HistoryError, UsageError
 from trimtab.history import Event, Format, History, StudyCopy, load_format, read_space, space_to_json
 from trimtab.history.formats.scalar import cell_of, text_of, value_of
 from trimtab.records import Role, Status
@@ -111,6 +111,16 @@ def test_csv_and_xml_hold_status_reason_and_time(copy: StudyCopy) -> None:
             assert found.record.machine.server_version == "18.1"
             assert found.record.settings == {"target": {"target0": {"kind": "postgresql"}}}
             assert found.record.context.workload == "tpch 4Q6"
+
+
+def test_a_line_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    copy = plain_study("x", [({"cache": 1}, 10.0, "", 0.0)], 0.0)
+    copy = replace(copy, events=[Event("run", "x" * (4 << 20), 0.0)])
+    why = r"the line of one event would have 4194\d{3} bytes, and JSON lines are read up to 4194304\nhint: export to"
+    with pytest.raises(HistoryError, match=why):
+        make("jsonl").write([copy], str(tmp_path / "x.jsonl"))
+    ((found,),) = (each.events for each in through("taudb", [copy], str(tmp_path)))
+    assert found == copy.events[0]
 
 
 @pytest.mark.parametrize("name", [*EXACT, *LOSSY])
@@ -405,6 +415,17 @@ def test_a_taudb_may_have_any_name(name: str, tmp_path: Path) -> None:
     place = str(tmp_path / f"{name}.taudb")
     make("taudb").write([copy], place)
     assert shown(list(make("taudb").read(place).studies)) == shown([copy])
+
+
+@pytest.mark.parametrize("place", ["sqlite:///{}/h.db", "x://{}/y.jsonl", "mysql://me:hidden@h/y"])
+def test_a_taudb_is_written_into_no_other_database(place: str, tmp_path: Path) -> None:
+    """That of a URL may be a history, or another program's."""
+    place = place.format(tmp_path)
+    for ask in (partial(make("taudb").write, [], place), partial(make("taudb").read, place)):
+        with pytest.raises(UsageError, match="is not the URL of a PostgreSQL database\nhint: give a file, or") as said:
+            ask()
+        assert "hidden" not in str(said.value)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_format_is_told_by_the_name_of_the_file() -> None:

@@ -91,6 +91,8 @@ def test_configs_that_miss_a_constraint_count_as_measured() -> None:
         some.text
         == "The knobs are not ranked here, with 10 configs measured: `trimtab rank tpch` says what these tell."
     )
+    some = explain(record({}, name="my shop", space=space_to_json(SPACE), baseline=SPACE.default()), trials[:12])
+    assert "`trimtab rank 'my shop'`" in some.text
 
 
 def test_the_knobs_that_matter_are_named_in_the_text(ranked: tuple[Study, Consensus]) -> None:

@@ -231,7 +231,9 @@ def test_a_pipe_and_an_open_file_are_written_to(better: Study, tmp_path: Path) -
 def test_what_an_imported_study_does_not_tell_is_left_out(running: Study) -> None:
     study, trials = running
     study = replace(study, machine=Machine(cores=0, memory_bytes=0), context=replace(study.context, clients=0))
-    facts = render_html(study, trials).partition("Where it was measured")[2].partition("</section>")[0]
+    page = render_html(study, trials)
+    facts = page.partition("Where it was measured")[2].partition("</section>")[0]
+    assert "<dt>time of all trials</dt>" in page, "clients of a session may have made some at once"
     assert "workload" in facts
     assert not re.search(r">(cores|memory|clients)<", facts)
 

@@ -174,6 +174,47 @@ def test_batches_of_the_hypercube_differ() -> None:
         assert sorted(int(config["a"]) // 100 for config in batch) == list(range(10))
 
 
+def test_what_is_lost_of_a_hypercube_is_asked_again_before_the_next_one() -> None:
+    searcher = LatinHypercubeSearcher(problem(grid(3, 999), batch=10))
+    asked = []
+    for number in range(14):
+        asked += searcher.ask()
+        is_lost = number in (0, 4, 5)
+        searcher.tell(
+            trial(asked[-1], number, None, status=Status.INFRASTRUCTURE) if is_lost else trial(asked[-1], number)
+        )
+    assert asked[1] == asked[0]
+    assert asked[6] == asked[5]
+    assert asked[5] == asked[4]
+    assert sorted(int(config["a"]) // 100 for config in dict.fromkeys(asked[:13])) == list(range(10))
+    assert asked[13] not in asked[:13]
+
+
+def test_past_configs_leave_no_slice_of_a_hypercube_out() -> None:
+    space = grid(2, 999)
+    starts = (Config({"a": 5, "b": 5}), Config({"a": 7, "b": 7}))
+    given = SearchProblem(space=space, baseline=space.default(), starts=starts, options={"batch": 10})
+    asked = LatinHypercubeSearcher(given).ask(12)
+    assert tuple(asked[:2]) == starts
+    assert sorted(int(config["a"]) // 100 for config in asked[2:]) == list(range(10))
+
+
+@pytest.mark.parametrize("name", sorted(name for name in registered() if not registered()[name].FITS_MODEL))
+def test_a_config_that_cannot_be_measured_keeps_no_search_waiting(name: str) -> None:
+    """Such as one with which the server, and no other, takes too many files to start."""
+    searcher = registered()[name](problem(grid(2, 4), budget=25))
+    asked: list[Config] = []
+    while len(asked) < 40 and not (searcher.is_exhausted or searcher.is_converged):
+        asked += searcher.ask()
+        is_lost = asked[-1] == asked[0]
+        number = len(asked)
+        searcher.tell(
+            trial(asked[-1], number, None, status=Status.INFRASTRUCTURE) if is_lost else trial(asked[-1], number)
+        )
+    assert asked.count(asked[0]) <= 3
+    assert len(set(asked)) > 4
+
+
 def test_who_fits_no_model_is_known() -> None:
     """Those that only draw and compare; a session answers at once with them."""
     modelless = {name for name in registered() if not may_fit_model(name)}

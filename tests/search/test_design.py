@@ -165,6 +165,17 @@ def test_an_infrastructure_fault_makes_the_design_ask_again() -> None:
     assert searcher.ask() == [config]
 
 
+def test_a_config_that_cannot_be_measured_does_not_hold_the_design_up() -> None:
+    searcher = AutoSearcher(problem(grid(6)))
+    first = searcher.ask()[0]
+    asked = []
+    for number in range(3):
+        searcher.tell(trial(first, number, None, status=Status.INFRASTRUCTURE))
+        asked += searcher.ask()
+    assert asked[:2] == [first, first]
+    assert asked[2] != first
+
+
 def test_sizes() -> None:
     assert [n_first(*given) for given in ((3, None), (20, 100), (200, 100), (20, 8), (200, 4))] == [4, 8, 10, 4, 3]
 

@@ -70,6 +70,19 @@ def test_infrastructure_is_not_entered(ledger: Ledger) -> None:
     assert HERE not in ledger
 
 
+def test_a_config_of_which_three_trials_were_lost_is_given_up(ledger: Ledger) -> None:
+    for number in range(3):
+        assert ledger.is_new(HERE)
+        ledger.tell(trial(HERE, number, None, status=Status.INFRASTRUCTURE))
+    assert ledger.is_given_up(HERE)
+    assert not ledger.is_new(HERE)
+    assert ledger.is_new(THERE)
+    ledger.tell(trial(HERE, 3, -1.0))
+    best = ledger.best()
+    assert best is not None
+    assert best.config == HERE
+
+
 def test_a_config_that_crashes_as_often_as_not_is_not_best(ledger: Ledger) -> None:
     ledger.tell(trial(HERE, 0, -1.0))
     ledger.tell(crash(HERE, 1))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from trimtab.records import Context, Role, Status, Trial
-from trimtab.search import Searcher, SearchProblem, create
+from trimtab.search import GuardedSearcher, Searcher, SearchProblem, create
 from trimtab.search.narrowed import NarrowedSearcher
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space
 
@@ -88,6 +88,8 @@ def test_a_held_knob_that_has_no_effect_with_what_is_asked_breaks_no_constraint(
     hopeless = replace(problem, space=Space(list(space.knobs.values()), [Constraint("part <= 0.5")]))
     only_off = NarrowedSearcher(hopeless, ("on",), held, Noted, budget_trials=9, spread=None)
     assert all(hopeless.space.is_feasible(config) for config in only_off.ask(3))
+    waited_for = cast(GuardedSearcher, Noted.made[-1].inner).inner.pending  # type: ignore[attr-defined]
+    assert set(waited_for) == {Config({"on": True})}, "what was refused is never measured"
 
 
 def test_the_searcher_within_knows_only_its_own_part_of_the_problem() -> None:

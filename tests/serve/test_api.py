@@ -15,6 +15,7 @@ from tests.serve.asking import BEGIN, KNOBS, TOKEN, Api, run
 from trimtab.errors import HistoryError
 from trimtab.history import History, Imported, take_in
 from trimtab.serve.live import LiveView
+from trimtab.session.course import Course
 from trimtab.session.layers.cache import CacheLayer
 
 
@@ -402,6 +403,26 @@ def test_what_cannot_go_on_is_stopped_as_anything_else(served: Callable[..., Api
     answer = api.post("/api/v1/sessions/s/stop")
     assert answer.status_code == 200, answer.text
     assert (answer.json()["name"], answer.json()["state"], answer.json()["status"]) == ("s", "ended", "stopped")
+
+
+def test_a_bug_that_shows_when_a_session_is_told_again_is_in_the_log_and_keeps_it_from_nothing(
+    served: Callable[..., Api], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    api = served()
+    api.post("/api/v1/sessions", BEGIN)
+    client = api.join()
+    found = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()
+    api.post("/api/v1/sessions/s/report", {"client": client, "ticket": found["ticket"], "value": 20.0})
+    api = served()
+
+    def broken(*rest: object) -> None:
+        raise ZeroDivisionError("of the flow")
+
+    monkeypatch.setattr(Course, "tell", broken)
+    asked = api.post("/api/v1/sessions/s/fetch", {"client": client})
+    _problem(asked, 409, "session='s' cannot go on: a bug in Trimtab: ZeroDivisionError: of the flow")
+    assert "in broken" in caplog.text, "with where it happened"
+    assert api.post("/api/v1/sessions/s/stop").json()["status"] == "stopped"
 
 
 def test_a_history_that_cannot_be_read_ends_a_stream_and_no_more(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,9 @@ from tests.serve.asking import TOKEN, Api
 from tests.serve.test_server import CLIENT, Serving
 from trimtab.client import Server
 from trimtab.errors import HistoryError
-from trimtab.history import History, import_file, load_format
+from trimtab.history import History, StudyCopy, import_file, load_format
+from trimtab.serve.bodies import SectionBody, read_body
+from trimtab.serve.studies import _keep_section
 
 SECTION = {
     "kind": "trimtab section", "schema_version": 1, "section": "sort/merge", "phase": "settled", "runs": 900, "probes": 12,
@@ -49,6 +55,27 @@ def test_what_a_section_learnt_is_a_study_of_the_history(api: Api) -> None:
     assert api.get(f"/api/v1/studies/{row['id']}/report").status_code == 200
     assert api.post("/api/v1/sections", SECTION).json() == {"kept_as": "section sort_merge-2"}
     assert api.get("/api/v1/sessions").json() == {"sessions": []}
+
+
+def test_sections_of_processes_that_end_at_once_have_names_of_their_own(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, both = History.add_copies, threading.Barrier(2)
+
+    def late(history: History, copies: Iterable[StudyCopy]) -> list[int]:
+        chosen = list(copies)
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.2)
+        return add(history, chosen)
+
+    monkeypatch.setattr(History, "add_copies", late)
+    body = read_body(SectionBody, json.dumps(SECTION).encode())
+
+    async def keep() -> list[Any]:
+        request: Any = None
+        return list(await asyncio.gather(*(_keep_section(api.hub, request, body) for _ in range(2))))
+
+    assert asyncio.run(keep()) == [{"kept_as": "section sort_merge"}, {"kept_as": "section sort_merge-2"}]
 
 
 def test_a_section_that_has_proven_nothing_is_not_kept(api: Api) -> None:

@@ -21,6 +21,7 @@ from trimtab.cli import main
 from trimtab.cli.exec_command import _name_of
 from trimtab.host.process import is_running
 from trimtab.session.program import Outcome, Program
+from trimtab.session.spec import SessionSpec
 from trimtab.space import Config
 
 ENDS_ITS_PARENT = """
@@ -110,6 +111,7 @@ def test_the_report_that_it_names_is_in_the_history_that_it_was_given(
     with pytest.raises(SystemExit) as end:
         main(shlex.split(report))
     assert end.value.code == 0
+    assert "Ended without a proof after " in capsys.readouterr().out, "nobody has interrupted it"
 
 
 @pytest.mark.parametrize(
@@ -163,6 +165,45 @@ def test_a_name_that_cannot_be_is_told_in_words(tmp_path: Path, capsys: pytest.C
 def test_any_program_gives_a_session_a_name(program: str, name: str) -> None:
     """Who has given none is not told that it is wrong."""
     assert spec(name=_name_of(program)).name == name
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, folder: Path, *words: str) -> SessionSpec:
+    """The session that those words ask for; none is begun."""
+    seen: list[SessionSpec] = []
+
+    def begin(spec: SessionSpec, *rest: object, **more: object) -> None:
+        seen.append(spec)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("trimtab.session.local.LocalSession", begin)
+        with pytest.raises(SystemExit):
+            main(["exec", "--state", str(folder), "--int", "x=1:9", *words])
+    return seen[0]
+
+
+@pytest.mark.parametrize("rest", ["", "x" * 300])
+def test_a_password_of_the_command_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str) -> None:
+    url = "postgresql://me:{}@h/db?{}"
+    words = ("--", sys.executable, url.format("hunter22", rest), "{x}")
+    asked = begun(monkeypatch, tmp_path, *words)
+    assert "hunter22" not in asked.model_dump_json()
+    assert url.format("***", rest)[:60] in asked.workload
+    other = begun(monkeypatch, tmp_path, "--", sys.executable, url.format("swordfish", rest), "{x}")
+    assert other == asked, "the password may be renewed"
+    failing = Program(command=("sh", "-c", f"echo {url.format('hunter22', rest)}; exit 3", "{x}"))
+    assert failing.run(Config({"x": 1})).reason.startswith("exit code 3\npostgresql://me:***@h/db?")
+
+
+def test_a_long_command_is_the_session_of_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured of one program, or in one way, would be the result of another."""
+    program = ("--", sys.executable, "{x}", "ж" * 300)
+    tried = [(*program, "a"), (*program, "b"), ("--measure", "user", *program, "a"), (*program, "a")]
+    seen = [begun(monkeypatch, tmp_path, *words) for words in tried]
+    assert len({each.fingerprint for each in seen}) == 3
+    assert seen[0].fingerprint == seen[3].fingerprint
+    assert {len(each.workload) for each in seen} == {200}
+    assert seen[2].workload.endswith(" by user")
 
 
 def test_the_end_of_a_long_output_is_kept_and_nothing_else() -> None:

@@ -31,6 +31,11 @@ def test_command_lines_that_are_none(command: tuple[str, ...], said: str) -> Non
         Program(command=command).check(["level"])
 
 
+def test_a_knob_whose_name_is_none_is_not_said_to_lack_a_place() -> None:
+    with pytest.raises(UsageError, match="a knob cannot be called '1level'\nhint: letters, digits"):
+        Program(command=(sys.executable, "{1level}")).check(["1level"])
+
+
 def test_a_program_that_prints_no_figure_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "level=1:9", "--measure", "output"]
     with pytest.raises(SystemExit) as end:

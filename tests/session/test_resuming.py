@@ -157,6 +157,24 @@ def test_two_servers_on_one_database_do_not_mix_their_trials(opened: Opened) -> 
     assert sessions.history.events(session.study_id) == written
 
 
+def test_one_that_another_process_has_begun_again_is_not_the_old_one(opened: Opened, tmp_path: Path) -> None:
+    sessions = opened()
+    old, _ = sessions.begin(spec())
+    measured(old, old.join("a").id)
+    sessions.keeper.wait()
+    with History.open(tmp_path / "history.db") as history:
+        other = Sessions(history, tmp_path / "other")
+        new, is_new = other.begin(spec(), again=True)
+        assert is_new
+        for ask in (sessions.stop_stuck, sessions.restart, lambda name: sessions.begin(spec())):
+            with pytest.raises(ConflictError, match="is served by another process"):
+                ask("s")
+        assert [each.status for each in sessions.summaries()] == [old.status, "running"]
+        new.stop()
+        other.close()
+    assert sessions.begin(spec())[0].study_id == new.study_id
+
+
 KILLED_BETWEEN = {
     "between a trial and its event": """delete from trimtab_event where id = (select max(id) from trimtab_event
                                         where body like '%"told"%')""",

@@ -298,6 +298,7 @@ def test_names_that_are_taken(opened: Opened) -> None:
         ({"layers": [{"kind": "constraint", "options": {}}]}, UsageError, "holds='' of layer 'constraint'"),
         ({"layers": [{"kind": "constraint", "options": {"holds": "x >= 5"}}]}, SpaceError, "the baseline breaks holds='x >= 5'"),
         ({"layers": [{"kind": "group"}]}, UsageError, "has nothing to divide"),
+        ({"layers": [{"kind": "group"}]}, UsageError, "layer 'group' has nothing to divide: all n_knobs=2 knobs are"),
         ({"constraints": ["x +"]}, SpaceError, "x +"),
         ({"constraints": ["x >= 5"]}, SpaceError, "the baseline breaks a constraint"),
         ({"baseline": {"y": 1}}, SpaceError, "baseline names unknown knob='y'"),

@@ -12,6 +12,7 @@ from tests.session.conftest import measured, spec
 from trimtab.errors import HistoryError
 from trimtab.history import History
 from trimtab.session import Sessions
+from trimtab.session.course import Course
 from trimtab.session.refusal import StuckError
 
 Opened = Callable[[], Sessions]
@@ -88,6 +89,25 @@ def test_again_begins_it_again(opened: Opened, tmp_path: Path, how: str) -> None
     assert is_new
     assert measured(new, new.join("a").id, 4) == 4
     assert [each.status for each in sessions.summaries()] == ["stopped", "running"]
+
+
+def test_a_bug_that_shows_when_it_is_told_again_does_not_keep_it_from_being_ended(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    measured(session, session.join("a").id, 4)
+    sessions = opened()
+
+    def broken(*rest: object) -> None:
+        raise ZeroDivisionError("float division by zero")
+
+    monkeypatch.setattr(Course, "tell", broken)
+    why = "session='s' cannot go on: a bug in Trimtab: ZeroDivisionError: float division by zero"
+    with pytest.raises(StuckError, match=why), sessions.use("s"):
+        pass
+    assert sessions.stop_stuck("s")
+    assert [(each.status, each.n_trials) for each in sessions.summaries()] == [("stopped", 4)]
 
 
 def test_a_history_that_cannot_be_used_now_ends_nothing(

@@ -20,6 +20,7 @@ def in_db(name: str) -> str:
         ("a<=b and not a == 'a' or c == \"b\"", "db.a<=db.b and not db.a == 'a' or db.c == \"b\""),
         ("`odd-name` > a.b if true else c", "`db.odd-name` > db.a.b if true else db.c"),
         ("a  +\n a", "db.a  +\n db.a"),
+        ("`odd: name of/it` > 0", "`db.odd: name of/it` > 0"),
     ],
 )
 def test_every_name_and_nothing_else_is_renamed(text: str, wanted: str) -> None:

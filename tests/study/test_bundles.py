@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,10 +16,11 @@ from trimtab.flow import Budget, Task
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.score import Scorer
 from trimtab.history import StudyRecord
-from trimtab.records import Context, Objective, Play, Role, Status, Trial, TriedPlay, Verdict
+from trimtab.records import Context, Objective, Play, PlaysSummary, Role, Status, Trial, TriedPlay, Verdict
 from trimtab.report import report_text
 from trimtab.search import RestartCost
 from trimtab.space import Config, Knob, KnobKind, RestartClass, Space, Value
+from trimtab.study.settle import settle_plays
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ablated")]
 
@@ -208,6 +210,22 @@ def test_another_budget_on_resume_goes_on_with_the_runs_that_were_made(noisy: Fa
     assert record.verdict.plays.are_together
     assert [t.number for t in played(again)][: len(played(trials))] == [t.number for t in played(trials)]
     assert [t.config for t in played(again)][: len(played(trials))] == [t.config for t in played(trials)]
+
+
+@pytest.mark.parametrize(("together", "n_runs"), [(("no_compile",), 3), ((), 2)])
+def test_runs_of_the_same_plays_count_each_on_resume(together: tuple[str, ...], n_runs: int) -> None:
+    """With a smaller budget those on record would be more than what the plays may have now."""
+    plays = PlaysSummary(plan=(GOOD, BIG), together=together)
+    record = SimpleNamespace(id=1, verdict=Verdict(plays=plays))
+    trials = [
+        Trial(number=number, role=role, config=Config({}), context=Context("w", clients=1), status=status)
+        for number, (role, status) in enumerate(
+            [(Role.BASELINE, Status.OK), *((Role.PLAY, each) for each in (Status.OK, Status.INFRASTRUCTURE, Status.OK))]
+        )
+    ]
+    history = SimpleNamespace(trials=lambda study_id: trials)
+    phase = settle_plays(None, history, record, None, None, is_pruned=False)  # type: ignore[arg-type]
+    assert phase.n_recorded == n_runs
 
 
 def test_with_few_runs_what_promises_much_is_tried_by_itself_first(noisy: FakeStudy) -> None:

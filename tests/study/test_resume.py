@@ -130,6 +130,49 @@ def test_another_budget_loses_no_trial(fake: FakeStudy, budget: str) -> None:
     assert n_searched == 1 if budget == "5 trials" else n_searched >= 20
 
 
+@pytest.mark.parametrize("role", [Role.SEARCH, Role.PROOF_CANDIDATE])
+def test_what_was_searched_counts_when_less_is_left_of_the_budget(fake: FakeStudy, role: Role) -> None:
+    """Whoever wants a study to end sooner keeps its best config, and the runs of its proof."""
+
+    def stop(trial: Trial) -> None:
+        if trial.role is role and trial.number >= 10:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    _, before = fake.tune()
+    fake.listener.on_trial = lambda trial: None
+    fake.text = fake.text.replace("12 trials", "3 trials")
+    record, after = fake.tune()
+    assert not [line for line in fake.listener.phases if "do not fit" in line or "does not fit" in line]
+    assert [(t.number, t.role, t.config) for t in after[: len(before)]] == [
+        (t.number, t.role, t.config) for t in before
+    ]
+    searched = [sum(trial.role in (Role.SEARCH, Role.ADVICE) for trial in trials) for trials in (before, after)]
+    assert searched[0] == searched[1] > 3
+    assert record.verdict.result == "better"
+
+
+def test_runs_of_a_proof_that_a_larger_budget_does_not_ask_for_are_no_sign_of_another_version(fake: FakeStudy) -> None:
+    """The search goes on where its leaders were measured again."""
+
+    def stop_at(role: Role, number: int = 0) -> None:
+        def stop(trial: Trial) -> None:
+            if trial.role is role and trial.number >= number:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        fake.listener.on_trial = stop
+
+    stop_at(Role.REPEAT)
+    record, before = fake.tune()
+    assert record.verdict.fragment, "the best so far"
+    assert not (fake.path / "state" / "results").exists(), "it is no winner yet"
+    stop_at(Role.SEARCH, len(before))
+    fake.text = fake.text.replace("12 trials", "16 trials")
+    fake.tune()
+    (told,) = [line for line in fake.listener.phases if "not fit the way this study goes now" in line]
+    assert "goes now (another budget, or another version of Trimtab?): " in told
+
+
 @pytest.mark.parametrize(("memory_mib", "is_said"), [(1021, False), (700, True)])
 def test_a_study_keeps_the_ranges_and_the_advice_with_which_it_began(
     fake: FakeStudy, memory_mib: int, is_said: bool

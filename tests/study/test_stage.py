@@ -81,6 +81,16 @@ def test_what_a_study_file_says_of_a_knob_that_is_left_out_does_not_stop_it(
             _require_fit(stage, Config({"workers": 4}))
 
 
+def test_a_winner_is_felt_only_with_what_the_server_has_now(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has changed another setting since may have taken its effect from one that the winner sets."""
+    _conditioned(monkeypatch, workers="method == 'ring'")
+    with open_stage(load_study_file(_named(fake, "workers", "method")), fake.path / "state") as stage:
+        _require_fit(stage, Config({"method": "ring", "workers": 4}))
+        with pytest.raises(ApplyError, match=r"on the server of now: workers \(felt only where method == 'ring'\)"):
+            _require_fit(stage, Config({"workers": 4}))
+        _require_fit(stage, Config({"method": "sync", "workers": 4}))  # the default of workers in the study, say
+
+
 @pytest.mark.parametrize(("low", "step"), [("32MB", 16), ("40MB", None)])
 def test_a_range_of_the_users_own_keeps_the_steps_of_the_target(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, low: str, step: int | None

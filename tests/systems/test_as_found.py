@@ -13,6 +13,7 @@ from tests.systems.program.conftest import CATALOG, CONF, cache, conf, folder, m
 from tests.systems.test_tomcat import packaged as tomcat
 from trimtab.errors import ApplyError, TargetError
 from trimtab.host import FileCopy
+from trimtab.records import Context
 from trimtab.space import Config
 
 __all__ = ["cache", "folder", "kernel"]
@@ -125,6 +126,24 @@ def test_what_an_executor_rules_is_not_a_knob_of_the_connector(tmp_path: Path) -
         assert states[name].lock_reason.endswith(why), name
     assert not states["maxConnections"].lock_reason
     assert not tomcat(tmp_path).states()["maxThreads"].lock_reason
+
+
+@pytest.mark.parametrize(("attributes", "consumer"), [("", "threads"), (' executor="pool"', "executor")])
+def test_the_threads_that_there_are_take_memory(tmp_path: Path, attributes: str, consumer: str) -> None:
+    app, file = tomcat(tmp_path, attributes), tmp_path / "conf" / "server.xml"
+    if attributes:
+        file.write_text(file.read_text().replace("<Service>", '<Service><Executor name="pool"/>'))
+    model = app.memory(Context("suite", clients=10))
+    use = model.use(Config({"maxThreads": 1000} if not attributes else {"executorMaxThreads": 1000}))
+    assert {"threads", "executor"} & use.keys() == {consumer}
+    assert use[consumer] == 1000 * 256 * 1024
+
+
+def test_an_advised_heap_that_is_made_smaller_is_not_larger_at_the_start(tmp_path: Path) -> None:
+    app, context = tomcat(tmp_path, memory="512MiB"), Context("suite", clients=1000)
+    advice = app.advise(context)
+    assert app.memory(context).total(advice) <= 512 << 20
+    assert float(advice["InitialHeapSize"]) == float(advice["MaxHeapSize"]) < 256 << 20
 
 
 @pytest.mark.parametrize(

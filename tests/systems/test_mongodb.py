@@ -8,14 +8,14 @@ import pytest
 
 from tests.systems.fake_mongod import OPTIONS, PARAMETERS, PROFILE, STATUS, catalogue
 from trimtab import plugins
-from trimtab.space import Config, Space, Value
+from trimtab.space import Config, Space, Value, is_shown
 from trimtab.systems.base import KnobState
 from trimtab.systems.codec import CodecError, codec_of
 from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values
 from trimtab.systems.file_knobs import knob_of
 from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, names_of, values_of
-from trimtab.systems.rules import memory_of
+from trimtab.systems.rules import advised, memory_of
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
 
 CONF = """\
@@ -32,6 +32,12 @@ setParameter:
   ttlMonitorSleepSecs: 60
 """
 KEY = "storage.wiredTiger.engineConfig"
+_CACHE = (
+    "pages read into cache",
+    "pages requested from the cache",
+    "modified pages evicted",
+    "unmodified pages evicted",
+)
 
 
 class TestMongodConf(CodecSuite):
@@ -208,6 +214,22 @@ def test_counters_are_numbers_by_their_path() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("cache", "shown"),
+    [
+        ({"pages read into cache": 0, "pages requested from the cache": 50_000}, set()),
+        ({"pages read into cache": 90, "pages requested from the cache": 50_000}, {"large_cache"}),
+        ({"unmodified pages evicted": 5}, {"evicting_threads_as_cores"}),
+        ({"modified pages evicted": 5}, {"evicting_threads_as_cores", "dirty_pages_stay_longer"}),
+    ],
+)
+def test_plays_ask_for_what_the_engine_counts(cache: dict[str, int], shown: set[str]) -> None:
+    counted = counters_of({"wiredTiger": {"cache": dict.fromkeys(_CACHE, 0) | cache}})
+    plays = {name: play.sign for name, play in catalogue().play.items() if play.sign}
+    assert {name for name, sign in plays.items() if is_shown(sign, counted)} == shown
+    assert all(is_shown(sign, {}) for sign in plays.values())
+
+
 def stock(memory: int, **running: Value) -> dict[str, KnobState]:
     """As a mongod with all of a machine's memory sets itself up."""
     gb = 1 << 30
@@ -242,6 +264,15 @@ def test_the_budget_holds_what_a_mongod_takes_of_itself_and_no_more_beside(memor
     small = Config({"cache_size_gb": max(0.25, memory / 16 / gb), "thread_cache": 16 << 20, "sort_memory": 100 << 20})
     assert space.is_feasible(small)
     assert not space.is_feasible(Config({**small, "sort_memory": memory // 8}))
+
+
+def test_advice_is_made_smaller_until_it_fits() -> None:
+    memory = 1 << 30
+    facts = {"clients": 300.0, "memory": float(memory), "cores": 4.0, "disk": 1e11, "ssd": 0.0, "hdd": 0.0}
+    model = memory_of(catalogue(), stock(memory), facts, budget_bytes=memory)
+    advice = advised(catalogue(), stock(memory), facts, model)
+    assert 0.25 <= float(advice["cache_size_gb"]) < 0.5
+    assert model.total(advice) <= memory
 
 
 def test_an_allocator_without_thread_caches_takes_nothing_for_them() -> None:

@@ -15,7 +15,7 @@ from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.needs import require
 from tests.servers.embedded import provide
 from tests.systems.test_mysql_catalogue import BOUNDS, mysql_states
-from trimtab.errors import ApplyError
+from trimtab.errors import ApplyError, TargetError
 from trimtab.records import Context
 from trimtab.space import Config, RestartClass, Space
 from trimtab.systems.base import Snapshot
@@ -34,6 +34,7 @@ TEXT, CODE = "Innodb_buffer_pool_resize_status", "Innodb_buffer_pool_resize_stat
 ROW = (POOL, "134217728", "COMPILE-TIME", "134217728", "BIGINT UNSIGNED", "2097152", "18446744073701163008", "1048576", None,
        "NO", None)  # fmt: skip
 BUSY = {TEXT: "Withdrawing blocks to be shrunken.", CODE: "3"}
+WAITS = "the option files hold changes that wait for a restart"
 IDLE = {TEXT: "Completed resizing buffer pool at 261122  2:20:01.", CODE: "0"}
 FAILED = {TEXT: "Resizing buffer pool failed, finished resizing at 261122  2:20:01.", CODE: "7"}
 
@@ -349,3 +350,26 @@ def test_what_a_session_keeps_is_what_mysql_says(mysql: MysqlTarget) -> None:
         }
     curated = {name: knob for name, knob in CATALOG.known(product="mysql").items() if name in mysql.states()}
     assert {name for name, knob in curated.items() if knob.per_session} == told & set(curated)
+
+
+@pytest.mark.service
+def test_what_set_persist_writes_is_known_before_a_restart(mysql: MysqlTarget) -> None:
+    with mysql._reach.connect() as session:
+        session.rows("SET PERSIST sort_buffer_size = 524288")
+        session.rows("SET PERSIST max_execution_time = 60000")
+        try:
+            assert mysql.states()["sort_buffer_size"].lock_reason.startswith("set by SET PERSIST")
+            mysql.snapshot()  # a restart does not lose the other one
+            session.rows("SET PERSIST_ONLY back_log = 200")
+            assert [
+                each.text for each in mysql.disturbances() if "mysqld-auto.cnf' was changed" in each.text and each.stops
+            ]
+            with pytest.raises(TargetError, match="hold changes that wait for a restart: back_log"):
+                mysql.snapshot()
+            line = next(line for line in mysql.doctor() if line[0] == "pending")
+            assert line[1:] == (False, f"{WAITS}: back_log; restart the server, or undo them")
+        finally:
+            for statement in ("RESET PERSIST", "SET GLOBAL sort_buffer_size = DEFAULT, max_execution_time = DEFAULT"):
+                session.rows(statement)
+    mysql.snapshot()
+    assert ("pending", True, "nothing waits for a restart") in mysql.doctor()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from trimtab.records import Context, Fault, Role, Status, Trial
@@ -50,3 +52,15 @@ def test_a_config_that_takes_all_memory_ends_no_study(status: Status, fault: Fau
     deadman = Watching(n_pauses=2)
     trial = unless_paused(deadman, once, resync=lambda: None, say=lambda text: None)  # type: ignore[arg-type]
     assert (trial.status, len(runs)) == (status, n_runs)
+
+
+def test_what_is_lost_in_a_pause_comes_on_top_of_what_the_trial_has_lost_itself() -> None:
+    """Such as a run that was made again because its generator was short of a core."""
+    costs = iter([{"failed": 4.0}, {"failed": 30.0, "measure": 10.0}])
+
+    def once() -> Trial:
+        return replace(ended(Status.OK, Fault.NONE), cost_s=next(costs))
+
+    trial = unless_paused(Watching(n_pauses=1), once, resync=lambda: None, say=lambda text: None)  # type: ignore[arg-type]
+    assert trial.cost_s["measure"] == 10.0
+    assert trial.cost_s["failed"] > 30.0

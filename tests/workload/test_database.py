@@ -15,7 +15,7 @@ from trimtab.workload.connection import connect
 from trimtab.workload.database import Dataset, check_name, check_their_name, clone, drop_clone, ensure
 from trimtab.workload.pgbench.tables import dataset as pgbench_dataset
 from trimtab.workload.run_database import RunDatabase
-from trimtab.workload.server import Session, server_of
+from trimtab.workload.server import ServerError, Session, server_of
 from trimtab.workload.server.postgresql import PostgresServer
 
 pytestmark = pytest.mark.service
@@ -123,12 +123,35 @@ def test_an_empty_database_is_filled(clean: Endpoint) -> None:
     assert ensure(clean, WANTED, _quiet).was_cached
 
 
+def test_what_a_template_gives_every_database_is_nobodys(clean: Endpoint) -> None:
+    """As a view of pg_stat_statements in template1, which a database has that an administrator makes for a user."""
+    with connect(clean) as admin:
+        admin.execute("CREATE DATABASE trimtab_thing")
+    _sql(clean, "trimtab_thing", "CREATE TABLE of_an_extension (x int PRIMARY KEY)")
+    _sql(clean, "trimtab_thing", "ALTER EXTENSION plpgsql ADD TABLE of_an_extension")
+    assert not ensure(clean, WANTED, _quiet).was_cached
+    assert ensure(clean, WANTED, _quiet).was_cached
+
+
 def test_a_database_of_somebody_else_is_left_alone(clean: Endpoint) -> None:
     with connect(clean) as admin:
         admin.execute("CREATE DATABASE trimtab_thing")
     _sql(clean, "trimtab_thing", "CREATE TABLE theirs (x int)")
     with pytest.raises(LoadError, match="database=trimtab_thing exists and was not made by Trimtab"):
         ensure(clean, WANTED, _quiet)
+
+
+def test_texts_of_a_database_without_an_encoding_are_texts(clean: Endpoint) -> None:
+    made = "CREATE DATABASE elsewhere TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'"
+    _sql(clean, clean.database, made)
+    server = server_of(clean.with_database("elsewhere"))
+    with server.connect() as session:
+        session.execute("CREATE TABLE t AS SELECT 'é' AS a")
+        assert server.sample(session, ["t"], "a", 5) == ["é"]
+        assert server.tables(session, "elsewhere") == ("t",)
+        session.execute(r"INSERT INTO t VALUES (E'\xe9')")
+        with pytest.raises(ServerError, match="invalid byte sequence for encoding"):
+            server.sample(session, ["t"], "a", 5)
 
 
 def test_other_data_of_ours_is_not_overwritten(clean: Endpoint) -> None:

@@ -16,7 +16,7 @@ from tests.workload.runs import counts, quiet, to_the_end
 from trimtab.errors import LoadError, UsageError
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
-from trimtab.workload.base import RatedWorkload, Workload
+from trimtab.workload.base import RatedWorkload, Workload, arrivals_s
 from trimtab.workload.http import HttpWorkload
 
 PROGRAM = Endpoint(protocol="program", host="localhost", port=0, user="", database="")
@@ -90,6 +90,11 @@ def test_what_a_searcher_is_told() -> None:
     assert (context.clients, context.read_share) == (7, 0.75)
     assert context.features == {"share_/": 0.75, "share_order": 0.25, "think_s": 1.0}
     assert made(pages=["/other"]).context.workload != made().context.workload
+
+
+def test_no_window_begins_before_all_users_have_come() -> None:
+    slow = made(load={"users": 7, "think": "1s", "start": "20s"})
+    assert (arrivals_s(slow), arrivals_s(slow.at_full_speed()), arrivals_s(made())) == (20.0, 0.0, 0.0)
 
 
 def test_which_targets_it_drives() -> None:

@@ -19,7 +19,7 @@ from tests.workload.runs import counts, load, quiet
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.database import Dataset, clone, drop_clone, ensure
-from trimtab.workload.server import Session, server_of
+from trimtab.workload.server import ServerError, Session, server_of
 from trimtab.workload.sql import SqlWorkload
 from trimtab.workload.ycsb import YcsbWorkload
 from trimtab.workload.ycsb.settings import CORE
@@ -139,6 +139,17 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint) -> None:
         assert len(set(found)) > 15
         assert server.sample(session, ["orders"], "status", 200) == found
         session.execute("DROP TABLE orders")
+
+
+def test_bytes_that_are_no_text_are_not_sampled(shop: Endpoint) -> None:
+    """Keys such as BINARY(16): what is asked for would be in no row."""
+    server = server_of(shop)
+    with server.connect() as session:
+        session.execute("CREATE TABLE bytes (title VARBINARY(20), uid BINARY(4))")
+        session.execute("INSERT INTO bytes VALUES ('Zürich', UNHEX('FF00FF00'))")
+        assert server.sample(session, ["bytes"], "title", 5) == ["Zürich"]
+        with pytest.raises(ServerError, match="its values are bytes, and not all of them are texts"):
+            server.sample(session, ["bytes"], "uid", 5)
 
 
 def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) -> None:

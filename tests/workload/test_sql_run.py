@@ -189,6 +189,7 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypat
         "INSERT INTO orders SELECT i, CASE i % 2 WHEN 0 THEN 'done' ELSE 'is ' || i % 50 END FROM generate_series(1, 50000) i",
         "ANALYZE orders",
         "CREATE VIEW of_orders AS SELECT * FROM orders",
+        "CREATE VIEW in_letters AS SELECT id, status AS s FROM orders",
     )
     server = server_of(shop.with_database(SHOP))
     with server.connect() as session:
@@ -203,6 +204,7 @@ def test_a_sample_has_each_value_as_often_as_the_table(shop: Endpoint, monkeypat
             assert len(set(found)) > 20
             assert 150 < found.count("done") < 250
             assert server.sample(session, [table], "status", 400) == found
+        assert len(set(server.sample(session, ["in_letters"], "s", 400))) > 20, "by whole rows also here"
         read, size = server.sample_bytes(session, ["orders"], 100)
         assert 0 < read < 0.5 * size
         assert server.sample_bytes(session, ["of_orders"], 100) == (0, 0)
@@ -234,6 +236,28 @@ def test_a_key_is_asked_for_in_its_whole_range(shop: Endpoint, monkeypatch: pyte
     for share, n in ((0.05, 150), (0.5, 250), (0.01, 100)):
         monkeypatch.setattr(samples, "_SHARE", share)
         assert len(native_generators(shop.with_database(SHOP), generators)[0]["values"]) == n
+
+
+def test_rows_and_bytes_of_a_table_are_those_of_its_partitions(shop: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    execute(
+        shop,
+        SHOP,
+        "CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (1) TO (2001)",
+        "CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (2001) TO (4001)",
+        "INSERT INTO parts SELECT generate_series(1, 4000)",
+        "ANALYZE parts_1",
+        "ANALYZE parts_2",
+    )
+    generators = parse_generators({"id": {"type": "column", "table": "parts", "column": "id", "limit": 100}})
+    (made,) = native_generators(shop.with_database(SHOP), generators)
+    assert (made["type"], made["low"], made["high"]) == ("int", 1, 4000)
+    monkeypatch.setattr(postgresql, "_SAMPLED_PAGES", 5)
+    server = server_of(shop.with_database(SHOP))
+    with server.connect() as session:
+        read, size = server.sample_bytes(session, ["parts"], 10)
+        assert 0 < read < 0.5 * size
+        assert len(server.sample(session, ["parts"], "id", 10)) == 10
 
 
 def test_columns_are_sampled_once_for_all_runs(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,8 +17,8 @@ from trimtab.errors import LoadError
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
 from trimtab.workload.mongodb_access import mongodb_access
-from trimtab.workload.server import store_of
-from trimtab.workload.server.mongodb import mongodb_url
+from trimtab.workload.server import ServerError, store_of
+from trimtab.workload.server.mongodb import MongoSession, mongodb_url
 from trimtab.workload.ycsb import YcsbWorkload
 
 RECORDS = 300
@@ -107,6 +109,32 @@ class TestServed:
             assert "wrong-one" not in raised.value.message
             with pytest.raises(LoadError, match="the load cannot connect"):
                 workload.start(at(port, user="bench", password="p,=w"), seed=1, duration_s=1.0)
+
+
+@pytest.mark.needs("pymongo")
+def test_a_server_that_goes_away_during_a_copy_is_named_as_trouble_of_the_load() -> None:
+    """The error comes with the second batch of records, and not from the call that asks for them."""
+    require("pymongo")
+    from pymongo.errors import AutoReconnect, PyMongoError
+
+    def records() -> Iterator[dict[str, Any]]:
+        yield from ({"_id": i} for i in range(1500))
+        raise AutoReconnect("connection closed")
+
+    def refused(*_: Any) -> None:
+        raise PyMongoError("$out into another database")
+
+    kept: list[int] = []
+    collection = SimpleNamespace(
+        find=records, aggregate=refused, find_one=lambda _: {"_id": 1}, replace_one=lambda *_, **__: None,
+        insert_many=lambda batch: kept.append(len(batch)),
+    )  # fmt: skip
+    session = MongoSession.__new__(MongoSession)
+    session._error = PyMongoError
+    session.client = defaultdict(lambda: defaultdict(lambda: collection))
+    with pytest.raises(ServerError, match="connection closed"):
+        store_of(at(1)).clone(session, "data", "copy")
+    assert kept == [1000]
 
 
 def test_an_address_has_its_options_and_no_password() -> None:

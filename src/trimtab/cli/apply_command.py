@@ -61,7 +61,9 @@ def command(
     config = winner_of(record)
     if given is None:
         _require_own_server(record, name, state_dir, history_url)
-    target = given if given is not None else load_study_file(remembered_file(state_dir, record.name))
+    target = (
+        given if given is not None else load_study_file(remembered_file(state_dir, record.name, history=history_url))
+    )
 
     def agrees(proposal: Proposal) -> bool:
         _show(proposal)

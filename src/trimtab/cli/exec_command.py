@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from trimtab.cli.options import (
     say,
     state_option,
 )
+from trimtab.redact import redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +33,9 @@ _EXIT = {"better": 0, "no_improvement": 1}
 
 _LONGEST_NAME = 64
 """Of a session."""
+
+_LONGEST_WORKLOAD = 200
+"""As the API takes it."""
 
 _QUIET_S = 5.0
 """How long a server may have no point for us before that is worth a line."""
@@ -169,8 +174,22 @@ def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
         "budget": options["budget"], "searcher": options["searcher"], "seed": options["seed"],
         "constraints": list(options["constraints"]), "proof": not options["no_proof"],
         "layers": [{"kind": "repeat", "options": {"times": repeat}}] if repeat > 1 else [],
-        "workload": f"exec {shlex.join(words)} by {options['measure']}"[:200],
+        "workload": _workload(words, options["measure"]),
     }  # fmt: skip
+
+
+def _workload(words: tuple[str, ...], measure: str) -> str:
+    """What is run, and how it is measured, without passwords: it is kept, and shown in reports.
+
+    Of a long one the beginning, and a digest, so that it is the session of no other.
+    """
+    import hashlib
+
+    text = redact(f"exec {shlex.join(words)} by {measure}")
+    if len(text) <= _LONGEST_WORKLOAD:
+        return text
+    mark = f"… {hashlib.sha256(os.fsencode(text)).hexdigest()[:16]} by {measure}"
+    return text[: _LONGEST_WORKLOAD - len(mark)] + mark
 
 
 def _name_of(program: str) -> str:

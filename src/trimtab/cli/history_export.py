@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ def command(
         )
     if "://" not in place and place != "-" and Path(place).is_dir():
         raise UsageError(f"{place!r} is a directory", hint="give the name of a file in it")
-    if "://" not in place and place != "-" and Path(place).exists() and not force:
+    if "://" not in place and place != "-" and Path(place).is_file() and not force:
         raise UsageError(f"file={place!r} exists already", hint="give another one, or --force")
     if "://" not in place and is_database(Path(place)):
         raise UsageError(f"file={place!r} is a database, perhaps a history", hint="give another one")
@@ -83,25 +84,37 @@ def _write(history: History, study_ids: list[int], target: Format, place: str) -
         HistoryError: see `export_studies`.
     """
     from trimtab.errors import UsageError
-    from trimtab.history import export_studies
+    from trimtab.history import export_studies, is_only_written_to
 
     if "://" in place:
         return export_studies(history, study_ids, target, place)
-    folder = Path(tempfile.gettempdir()) if place == "-" else Path(place).absolute().parent
+    is_stream, goal = place == "-" or is_only_written_to(Path(place)), Path(os.path.realpath(place))
+    folder = Path(tempfile.gettempdir()) if is_stream else goal.parent
     if not folder.is_dir():
         raise UsageError(f"there is no directory {str(folder)!r}", hint="make it first")
     with ExitStack() as stack:
         with _writing(place):
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=".trimtab-export-", dir=folder))
         part = Path(directory) / "part"
-        notes = export_studies(history, study_ids, target, str(part))
+        notes = export_studies(history, study_ids, target, str(part), shown=place)
         if place == "-":
             sys.stdout.buffer.write(part.read_bytes())
             sys.stdout.buffer.flush()
         else:
             with _writing(place):
-                os.replace(part, place)
+                _put(part, place, goal, is_stream=is_stream)
     return notes
+
+
+def _put(part: Path, place: str, goal: Path, *, is_stream: bool) -> None:
+    """What was written goes where it was wanted: a link goes on pointing to it, and a device or a pipe stays one."""
+    if is_stream:
+        with part.open("rb") as written, open(place, "wb") as stream:
+            shutil.copyfileobj(written, stream)
+        return
+    if goal.exists():
+        shutil.copymode(goal, part)
+    os.replace(part, goal)
 
 
 @contextmanager

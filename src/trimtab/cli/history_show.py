@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option, study_history_option
+from trimtab.cli.options import in_history, json_option, print_json, state_option, study_history_option
 
 if TYPE_CHECKING:
     from trimtab.history import StudyCopy
@@ -30,15 +31,14 @@ def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, 
     from trimtab.errors import UsageError
     from trimtab.history import read_history_at
     from trimtab.study import history_of
+    from trimtab.trial.command_line import command_at
 
     with read_history_at(history_url or history_of(state_dir, name), state_dir) as history:
         study = history.copy(chosen(history, [name], {})[-1].id)
     trials = [trial for trial in study.trials if number in (None, trial.number)]
     if number is not None and not trials:
-        raise UsageError(
-            f"study {name!r} has no trial {number}",
-            hint=f"it has {len(study.trials)}; see `trimtab history show {name}`",
-        )
+        whole = command_at(state_dir, in_history(f"trimtab history show {quote(name)}", history_url))
+        raise UsageError(f"study {name!r} has no trial {number}", hint=f"it has {len(study.trials)}; see `{whole}`")
     if as_json:
         print_json(_as_json(study, trials))
     elif number is not None:

@@ -77,7 +77,8 @@ def command(
         ranked = rank_study(history, name, beside=beside, rankers=rankers)
     next_command = f"trimtab rank {quote(study) if file is not None else 'STUDY.toml'} --design {design or 'lhs'}"
     next_command = in_history(f"{next_command} --runs {ranked.next_runs}", history_url)
-    next_command = command_at(state_dir, next_command) if ranked.next_runs else ""
+    is_measurable = "session" not in ranked.record.settings  # whose program makes its trials: there is no study file
+    next_command = command_at(state_dir, next_command) if ranked.next_runs and is_measurable else ""
     shown: dict[str, Any] = {"sources": ranked.sources, "top": top, "next_command": next_command}
     if html is not None:
         write_rank_html(ranked.record, ranked.consensus, ranked.trials, html, sources=ranked.sources)

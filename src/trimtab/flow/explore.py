@@ -105,13 +105,16 @@ def explore(
     searcher: Searcher,
     log: WarmLog | None = None,
     renewed: Callable[[], Searcher] | None = None,
+    *,
+    searched_to: int = -1,
 ) -> Steps[Ended]:
     """Runs the search phase; returns why it ended. What `log` notes is said as well.
 
     Several trials may be under way: a searcher is asked for the next config before it is told of those. `renewed` makes another
-    one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same.
+    one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same. No budget
+    of trials ends it before the one numbered `searched_to` (see `Settled`).
     """
-    search = _Search(task, scorer, searcher, log, renewed)
+    search = _Search(task, scorer, searcher, log, renewed, searched_to)
     yield Stream(search.lanes())
     return search.ended
 
@@ -126,8 +129,10 @@ class _Search:
         searcher: Searcher,
         log: WarmLog | None,
         renewed: Callable[[], Searcher] | None,
+        searched_to: int,
     ) -> None:
         self.ended = Ended()
+        self._searched_to = searched_to
         self._task, self._scorer, self._log, self._renewed = task, scorer, log, renewed
         self._progress = _Progress()
         self._begin(searcher)
@@ -160,7 +165,7 @@ class _Search:
         n_search = n_first
         while True:
             self._catch_up()
-            self.ended = _ended(task, self._scorer, self._steady, self._progress, n_search)
+            self.ended = _ended(task, self._scorer, self._steady, self._progress, n_search, self._searched_to)
             if self.ended.reason:
                 return
             if n_search > n_first and n_search % task.search.baseline_every == 0:
@@ -211,13 +216,15 @@ def _role(task: Task, searcher: Searcher, config: Config) -> Role:
     return Role.DESIGN if isinstance(searcher, PruningSearcher) and searcher.is_ranking else Role.SEARCH
 
 
-def _ended(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int) -> Ended:
+def _ended(
+    task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int, searched_to: int
+) -> Ended:
     """Whether and why the search should end now."""
     if scorer.enough:
         return Ended(scorer.enough)
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
-        if n_search >= budget.trials:
+        if n_search >= budget.trials and scorer.trials[-1].number >= searched_to:
             return Ended(f"the budget of {budget} is used")
     elif budget.seconds is not None:
         until = budget.seconds - _kept_s(task, scorer)

@@ -22,6 +22,8 @@ class Settled:
         prune: plan of the pruning; None when nothing is pruned.
         passes: plan of a search in passes; None for one over all knobs at once.
         plays: the plays to try first.
+        searched_to: number of the last trial that the history has of the search: what was measured counts, whatever budget of
+            trials is left now. -1: of none.
     """
 
     budget: Budget | None = None
@@ -29,3 +31,4 @@ class Settled:
     prune: PrunePlan | None = None
     passes: PassesPlan | None = None
     plays: PlayPhase = field(default_factory=PlayPhase)
+    searched_to: int = -1

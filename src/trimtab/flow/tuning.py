@@ -112,7 +112,9 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
     try:
-        ended = yield from explore(task, scorer, searcher, log, renewed if _is_plain(settled) else None)
+        ended = yield from explore(
+            task, scorer, searcher, log, renewed if _is_plain(settled) else None, searched_to=settled.searched_to
+        )
         outcome.stop_reason = ended.reason
     finally:
         outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None

@@ -75,8 +75,15 @@ def _canonical(value: Any) -> bytes:
     return json.dumps(json.loads(codec.dumps(value)), sort_keys=True).encode()
 
 
-def export_studies(history: History, study_ids: Iterable[int], target: Format, place: str) -> tuple[str, ...]:
+def export_studies(
+    history: History, study_ids: Iterable[int], target: Format, place: str, *, shown: str = ""
+) -> tuple[str, ...]:
     """Writes studies to a file (or database) of format `target`; says what that cannot hold.
+
+    Args:
+        history, study_ids: which.
+        target, place: how, and where.
+        shown: what messages call the place; itself when empty.
 
     Raises:
         HistoryError: no such study, or the format cannot hold one of them; the place cannot be written.
@@ -85,7 +92,8 @@ def export_studies(history: History, study_ids: Iterable[int], target: Format, p
         return tuple(target.write((history.copy(study_id) for study_id in study_ids), place))
     except OSError as error:
         raise HistoryError(
-            f"cannot write {place!r}: {error.strerror}", hint="give a path that you may write to"
+            f"cannot write {shown or place!r}: {error.strerror}",
+            hint="give a path that you may write to, with free space",
         ) from error
 
 

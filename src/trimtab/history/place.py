@@ -14,6 +14,7 @@ __all__ = [
     "find_study",
     "fixed_place",
     "is_database",
+    "is_only_written_to",
     "open_history_at",
     "place_of",
     "read_history_at",
@@ -35,6 +36,19 @@ def is_database(path: Path) -> bool:
             return file.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
+
+
+_OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
+"""Where files stand that a process has opened: what else it writes to them must not go to a file that was replaced."""
+
+
+def is_only_written_to(place: Path) -> bool:
+    """Whether no other file may take its place: a device, a pipe, an open file by its number, a file that is another's."""
+    if os.path.abspath(place).startswith(_OPEN_FILES):
+        return True
+    goal = Path(os.path.realpath(place))
+    is_ours = os.access(goal, os.W_OK) and os.access(goal.parent, os.W_OK)
+    return place.exists() and not (place.is_file() and is_ours)
 
 
 def place_of(url: str | None, state_dir: Path) -> str:

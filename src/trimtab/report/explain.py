@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from trimtab import importance  # its names load what ranks, and numpy, on first use
@@ -68,7 +69,7 @@ def _few_text(study: StudyRecord, n_configs: int) -> str:
     measured = f"{counted(n_configs, 'config')} measured"
     if n_configs < importance.LEAST_CONFIGS:
         return f"Not enough data to rank the knobs: {measured}, at least {importance.LEAST_CONFIGS} are needed."
-    return f"The knobs are not ranked here, with {measured}: `trimtab rank {clean(study.name)}` says what these tell."
+    return f"The knobs are not ranked here, with {measured}: `trimtab rank {quote(clean(study.name))}` says what these tell."
 
 
 def kept_ranks(explanation: Explanation, n_trials: int) -> KeptRanks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from trimtab.records import FIGURES, Objective, Status, Trial, Verdict
@@ -26,6 +27,10 @@ _METRIC_NAMES = {
 }
 
 
+_NO_PROOF = "; no proof was asked for"
+"""End of the reason for which a search ended that was not to be followed by a proof."""
+
+
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
     """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
     return _said(study, trials, best).replace("times as fast", times_of(study))
@@ -47,7 +52,8 @@ def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) ->
         return f"No improvement {word}: {_no_improvement(study, trials)}"
     design = study.verdict.design
     if result == "design" and design is not None:
-        return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `trimtab rank {study.name}` shows what it says."
+        command = f"trimtab rank {quote(study.name)}"
+        return f"A design of {counted(design.n_runs, 'run')} to rank knobs: `{command}` shows what it says."
     if study.status == "benched":
         return _benched(study, len(trials))
     return f"{_state(study)} after {counted(len(trials), 'trial')}: {_so_far(study.verdict, best)}."
@@ -55,6 +61,8 @@ def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) ->
 
 def _state(study: StudyRecord) -> str:
     """Of a study that has no outcome: an imported one may have come from a file that holds none."""
+    if study.verdict.stop_reason.endswith(_NO_PROOF):
+        return "Ended without a proof"
     if study.verdict.result == "interrupted" or study.status == "interrupted":
         return "Interrupted"
     if study.status != "stopped":

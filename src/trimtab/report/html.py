@@ -36,9 +36,6 @@ __all__ = ["render_html", "render_rank_html", "report_figures", "require_html_pl
 _COLOURS = ("#3b82c4", "#2a9d6f", "#d08a1d", "#8a63d2", "#d1495b", "#4aa3a2", "#8a8f98", "#b5651d")
 """Of the stacked bars, in order; the same middle tones as in the plots."""
 
-_OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
-"""Where files stand that a process has opened: what else it writes to them must not go to a file that was replaced."""
-
 
 def write_html(
     study: StudyRecord, trials: Sequence[Trial], path: str | Path, classes: Sequence[QueryClass] | None = None
@@ -103,9 +100,11 @@ def _refused(path: str | Path, why: str | None) -> UsageError:
 
 def _write(page: str, path: str | Path) -> None:
     """Beside the file first, so that an older report stays whole when the disk is full."""
+    from trimtab.history import is_only_written_to
+
     place, goal = Path(path), Path(os.path.realpath(path))  # a link goes on pointing to the report
     try:
-        if _is_only_written_to(place, goal):
+        if is_only_written_to(place):
             place.write_text(page, encoding="utf-8")
             return
         with tempfile.TemporaryDirectory(prefix=".trimtab-report-", dir=goal.parent) as folder:
@@ -116,14 +115,6 @@ def _write(page: str, path: str | Path) -> None:
             part.replace(goal)
     except OSError as error:
         raise _refused(path, error.strerror) from error
-
-
-def _is_only_written_to(place: Path, goal: Path) -> bool:
-    """Whether no other file may take its place: a device, a pipe, an open file by its number, a file that is another's."""
-    if os.path.abspath(place).startswith(_OPEN_FILES):
-        return True
-    is_ours = os.access(goal, os.W_OK) and os.access(goal.parent, os.W_OK)
-    return place.exists() and not (place.is_file() and is_ours)
 
 
 def render_html(study: StudyRecord, trials: Sequence[Trial], classes: Sequence[QueryClass] | None = None) -> str:

@@ -73,7 +73,7 @@ class SearcherBase(ABC):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every feasible config was told or is pending; known for small spaces only, else false."""
+        """Whether every feasible config was told, is pending or given up; known for small spaces only, else false."""
         return self._every is not None and not any(self._is_new(config) for config in self._every)
 
     @cached_property
@@ -129,7 +129,7 @@ class SearcherBase(ABC):
         return self.ledger.is_new(config)
 
     def _first_new(self, configs: Iterable[Config]) -> Config | None:
-        """The first of `configs` that is feasible and was neither asked nor told."""
+        """The first of `configs` that is feasible and new (see `Ledger.is_new`)."""
         return next((c for c in configs if self._is_new(c) and self.space.is_feasible(c)), None)
 
     @property

@@ -165,6 +165,7 @@ class BayesianSearcher(SearcherBase):
             best is None
             or best is model.leaders[0]
             or best.config in self.pending
+            or self.ledger.is_given_up(best.config)
             or not isinstance(model, GaussianModel)
         ):
             return None

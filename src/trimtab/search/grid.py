@@ -60,7 +60,7 @@ class GridSearcher(SearcherBase):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether every config of the grid was told or is pending."""
+        """Whether every config of the grid was told, is pending or given up."""
         return not any(map(self._is_new, self._configs[self._place :])) and not any(map(self._is_new, self._configs))
 
     def describe(self) -> str:

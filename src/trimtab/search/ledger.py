@@ -21,6 +21,10 @@ Array = NDArray[np.float64]
 _BEST_SHARE, _RECENT_SHARE = 0.5, 0.3
 """Of the configs kept when there are too many: the best, the latest; the rest is spread evenly over the others."""
 
+_MOST_LOST = 3
+"""Trials of one config that are lost to faults that are not its own, until it is not asked any more: what cannot be measured must
+not keep a search waiting."""
+
 _LEAST_SE = 1e-6
 """A standard error of 0 (a fake target) would give infinite weight."""
 
@@ -124,7 +128,8 @@ class Ledger:
     """The configs asked and the trials told of one search, by config, in the order in which each was first told.
 
     Telling the very same trial twice changes nothing. Trials of status `INFRASTRUCTURE`, and those whose config cannot
-    be expressed in the space, are not entered; but whatever is told of a config, it is no longer waited for.
+    be expressed in the space, are not entered; but whatever is told of a config, it is no longer waited for. One of which three
+    trials were lost in this way is given up.
 
     Where the baseline misses a constraint of the objective, a search has to find its way to the configs that meet it. With
     `nears_constraints`, while no config meets them all, what a config misses of them is part of its loss, and one is acceptable
@@ -156,6 +161,7 @@ class Ledger:
         self.here = home
         self._evidence: dict[Config, Evidence] = {}
         self._seen: set[tuple[object, ...]] = set()
+        self._n_lost: Counter[Config] = Counter()
         self._own: dict[Config, Config | None] = {}
 
     def __len__(self) -> int:
@@ -188,8 +194,12 @@ class Ledger:
         return self.space.features(tuple(self.pending)) if self.pending else np.empty((0, 0))
 
     def is_new(self, config: Config) -> bool:
-        """Whether `config` was neither asked nor told."""
-        return config not in self.pending and config not in self
+        """Whether `config` was neither asked nor told, or only told of trials that were lost, and is not given up."""
+        return config not in self.pending and config not in self and not self.is_given_up(config)
+
+    def is_given_up(self, config: Config) -> bool:
+        """Whether so many trials of `config` were lost to faults that are not its own that it is not asked any more."""
+        return self._n_lost[config] >= _MOST_LOST
 
     def tell(self, trial: Trial) -> Evidence | None:
         """Enters `trial`; returns the evidence of its config when that changed, else None."""
@@ -201,9 +211,12 @@ class Ledger:
         if self.pending[config] < 1:
             del self.pending[config]
         key = (trial.number, trial.config, trial.role, trial.status, repr(trial.loss), trial.loss_se, trial.started_at)
-        if trial.status is Status.INFRASTRUCTURE or key in self._seen:
+        if key in self._seen:
             return None
         self._seen.add(key)
+        if trial.status is Status.INFRASTRUCTURE:
+            self._n_lost[config] += 1
+            return None
         self._enter(config, trial)
         if self._nears_constraints:
             self._entered.append((config, trial))

@@ -29,7 +29,7 @@ def _points(space: Space, n: int, rng: np.random.Generator) -> NDArray[np.float6
 
 
 class LatinHypercubeSearcher(SearcherBase):
-    """Goes through one Latin hypercube after another."""
+    """Goes through one Latin hypercube after another; what was lost of one is asked again before the next comes."""
 
     NAME: ClassVar[str] = "lhs"
     FITS_MODEL: ClassVar[bool] = False
@@ -42,12 +42,20 @@ class LatinHypercubeSearcher(SearcherBase):
         self._require("batch", self.options["batch"] >= 0, "0 or more")
         self._size: int = self.options["batch"] or problem.budget_trials or 32
         self._batch: NDArray[np.float64] = np.empty((0, self.space.n_dims))
+        self._given: list[Config] = []
+        self._n_given = 0
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        number, place = divmod(self.n_asked, self._size)
         if not self.space.n_dims:
             return self._random_new(rng)
-        if place == 0 or not len(self._batch):
+        lost = self._first_new(self._given)
+        if lost is not None:
+            return lost
+        number, place = divmod(self._n_given, self._size)
+        if place == 0:
             self._batch = _points(self.space, self._size, np.random.default_rng([self.problem.seed, number, 1]))
+            self._given.clear()
         config = self.space.feasible_configs(self._batch[place : place + 1])[0]  # a repair takes milliseconds
-        return config if self._is_new(config) else self._random_new(rng)
+        self._given.append(config if self._is_new(config) else self._random_new(rng))
+        self._n_given += 1
+        return self._given[-1]

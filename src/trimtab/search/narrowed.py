@@ -83,7 +83,9 @@ class NarrowedSearcher:
         return [self._feasible(config) for config in self._inner.ask(n)]
 
     def _feasible(self, config: Config) -> Config:
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                (config,) = self._inner.ask(1)
             whole = self._whole(config)
             if self._space.is_feasible(whole):
                 return whole
@@ -91,7 +93,6 @@ class NarrowedSearcher:
             self._inner.tell(refused)
             if self._inner.is_exhausted:
                 break
-            (config,) = self._inner.ask(1)
         return self._space.repair(self._whole(config))
 
     def tell(self, trial: Trial) -> None:

@@ -16,7 +16,7 @@ from trimtab.space import Config
 __all__ = ["SteppedSearcher", "Steps"]
 
 Steps = Generator[list[Config], None, None]
-"""Yields feasible configs; is resumed when all of them are in the ledger."""
+"""Yields feasible configs; is resumed when all of them are in the ledger, or given up."""
 
 _MOST_SILENT_STEPS = 200
 """Steps answered from the ledger in one go before a random config is given instead (a space nearly used up)."""
@@ -71,7 +71,8 @@ class SteppedSearcher(SearcherBase):
     def _advance(self) -> list[Config]:
         """Goes on as far as the ledger allows; what the strategy waits for, empty when it only walks over the known."""
         for _ in range(_MOST_SILENT_STEPS):
-            missing = [config for config in self._wanted if config not in self.ledger]
+            known = self.ledger
+            missing = [config for config in self._wanted if config not in known and not known.is_given_up(config)]
             if missing or self._steps is None:
                 return missing
             self._wanted = next(self._steps)

@@ -150,7 +150,7 @@ class Hub:
     def failed(self, error: TrimtabError) -> None:
         """Counts a refusal; a bug, of which the client is told next to nothing, goes into the server's log."""
         self.n_problems += 1
-        if isinstance(error, InternalError):
+        if isinstance(error, InternalError) or isinstance(error.__cause__, InternalError):
             _log.error("%s", error, exc_info=error)
 
     @contextmanager

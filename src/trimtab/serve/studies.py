@@ -179,7 +179,8 @@ async def _keep_section(hub: Hub, request: Request, body: SectionBody) -> Any:
             return None
         return take_in(hub.sessions.history, Imported([copy]), "a program").studies[0].kept_as
 
-    name = await run_in_threadpool(kept)
+    async with hub.views.of("sections"):  # two at once would be given one name
+        name = await run_in_threadpool(kept)
     hub.changed()
     return {"kept_as": name}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from trimtab.errors import UsageError
 from trimtab.flow import Ask, Settled, Study, Task
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
@@ -80,4 +81,10 @@ class Course:
         Raises:
             UsageError, SpaceError: something is.
         """
-        start_searcher(self._task, None, self._settled(None))
+        settled, knobs = self._settled(None), self._task.space.knobs
+        if settled.passes is not None and len({name.rpartition(".")[0].partition(".")[0] for name in knobs}) < 2:
+            raise UsageError(
+                f"layer 'group' has nothing to divide: all n_knobs={len(knobs)} knobs are of one group",
+                hint="the group of a knob is what comes before the dot of its name: cache.size and net.threads are of two",
+            )
+        start_searcher(self._task, None, settled)

@@ -15,6 +15,7 @@ from typing import IO
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.host import kill_group
+from trimtab.redact import redact
 from trimtab.session.deadman import dies_with_us
 from trimtab.session.point import LEAST, MOST
 from trimtab.space import Config, Value
@@ -74,6 +75,12 @@ class Program:
             )
         if not _PLACE.search(self.command[0]) and shutil.which(self.command[0]) is None:
             raise _no_program(self.command[0], "No such file or directory, or it may not be run")
+        odd = [name for name in knobs if not _PLACE.fullmatch(f"{{{name}}}")]
+        if odd:
+            raise UsageError(
+                f"a knob cannot be called {odd[0]!r}",
+                hint="letters, digits and . _ - are allowed, the first a letter or _",
+            )
         places = {name for word in self.command for name in _PLACE.findall(word)}
         lacking = [name for name in knobs if name not in places]
         if lacking:
@@ -114,7 +121,7 @@ class Program:
         if code != 0:
             last = printed.decode(errors="replace").strip().splitlines()[-5:]
             ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
-            return Outcome(None, "\n".join([ended, *last]), "crashed")
+            return Outcome(None, redact("\n".join([ended, *last])), "crashed")
         if self.measure == "output":
             return _printed(printed)
         spent = {"wall": seconds, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trimtab.errors import HistoryError, LockedError, TrimtabError
+from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError
 from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, is_same_host, space_to_json
 from trimtab.history.rows import UNREADABLE
 from trimtab.host import FileLock, read_limits
-from trimtab.records import Machine, Verdict
+from trimtab.records import Machine, Trial, Verdict
 from trimtab.session.held import SHORT_S, Door, Held, Timer
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
@@ -126,6 +126,7 @@ class Sessions:
             raise ConflictError(f"name={spec.name!r} is that of a study of another kind", hint="give another name")
         if self._is_measuring:
             _require_this_host(found)
+        self._forget_older(spec.name)
         is_same, is_running = spec.is_that_of(found.fingerprint, found.settings[KIND]), found.status == "running"
         if is_same and (is_running or not again):
             return self._get(spec.name).session
@@ -277,6 +278,16 @@ class Sessions:
                     self.history.let_go(held.session.study_id)
                 held.lock.release()
 
+    def _forget_older(self, name: str) -> None:
+        """Lets go of one that has ended and that another process has begun again since: its name means that one now."""
+        held = self._held.get(name)
+        if held is None or held.session.state != "ended":
+            return
+        if any(each.name == name and each.id > held.session.study_id for each in self.summaries()):
+            with self._lock:
+                self._held.pop(name, None)
+            self.history.let_go(held.session.study_id)
+
     def _record(self, name: str) -> StudyRecord | None:
         """The newest study of that name.
 
@@ -315,10 +326,7 @@ class Sessions:
             if record.status != "running":
                 session.ended(record.verdict, trials, _why_failed(events))
                 return session
-            by_number = {trial.number: trial for trial in trials}
-            for event in events:
-                session.replay(event.kind, event.text, by_number)
-            session.restored(by_number)
+            _replay(session, trials, events)
         return session
 
     def restart(self, name: str) -> Session:
@@ -343,6 +351,7 @@ class Sessions:
             UnknownError: there is none.
         """
         with self._alone(name):
+            self._forget_older(name)
             try:
                 self._get(name)
             except StuckError as error:
@@ -409,6 +418,24 @@ def _going_on(name: str) -> Iterator[None]:
             f"session={name[:80]!r} cannot go on: {reason}",
             hint="begin it again (`restart`; with `trimtab exec`: --again) or end it (`stop`); its trials are kept",
         ) from error
+
+
+def _replay(session: Session, trials: Sequence[Trial], events: Sequence[Event]) -> None:
+    """Tells the session what its journal says.
+
+    Raises:
+        TrimtabError, or one of UNREADABLE: what it says cannot be read, or does not fit.
+        InternalError: a bug in its flow or searcher; the session could never be ended if that went on as it is.
+    """
+    by_number = {trial.number: trial for trial in trials}
+    try:
+        for event in events:
+            session.replay(event.kind, event.text, by_number)
+        session.restored(by_number)
+    except (TrimtabError, MemoryError, *UNREADABLE):
+        raise
+    except Exception as error:
+        raise InternalError(f"a bug in Trimtab: {type(error).__name__}: {error}") from error
 
 
 def _why_failed(events: Sequence[Event]) -> str:

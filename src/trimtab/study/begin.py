@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Protocol, TypeVar
 
 from trimtab.errors import ForeignChangeError, HistoryError, UsageError
-from trimtab.flow import Scorer, Steps, Study, Task
+from trimtab.flow import Budget, Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, RefusedError, StudyRecord, host_of, space_to_json
 from trimtab.records import Objective, Trial
@@ -231,6 +231,12 @@ def open_room(
         yield room
 
 
+def _cause(stage: Stage, record: StudyRecord) -> str:
+    """Why trials on record may not fit: with more time, say, the search goes on where its leaders were measured again."""
+    began = Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
+    return f"{'' if began == stage.file.budget else 'another budget, or '}another version of Trimtab?"
+
+
 def run_flow(
     stage: Stage,
     task: Task,
@@ -256,7 +262,7 @@ def run_flow(
         ForeignChangeError: somebody else has changed the target, before or meanwhile.
     """
     known = history.trials(record.id)
-    recorded = Recorded(known, listener.phase)
+    recorded = Recorded(known, listener.phase, cause=_cause(stage, record))
     require_unchanged(stage)
     with (
         shown_now(state_dir, record, listener, is_interrupted) as (listener, is_interrupted),

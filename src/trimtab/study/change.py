@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no stu
 __all__ = ["Change", "Proposal", "RolledBack", "apply_winner", "rollback", "winner_of"]
 
 
+_CHANGED_SINCE = "the server was changed since the study; tune again from what it has now"
+
+
 @dataclass(frozen=True, slots=True)
 class RolledBack:
     """An applied study that was taken back: its targets, their files, and what was done, for people."""
@@ -157,21 +160,37 @@ def _require_fit(stage: Stage, config: Config) -> None:
         ApplyError: it does not; nothing was changed.
     """
     strange = sorted(set(config) - set(stage.space.knobs))
-    if unfelt := [f"{name} (felt only where {stage.unfelt[name]})" for name in strange if name in stage.unfelt]:
-        raise ApplyError(
-            f"the winner sets what has no effect on the server of now: {', '.join(unfelt)}",
-            hint="the server was changed since the study; tune again from what it has now",
-        )
+    _require_felt({name: stage.unfelt[name] for name in strange if name in stage.unfelt})
     if strange:
         raise ApplyError(
             f"the study file does not tune {', '.join(strange)}, which the winner sets", hint="name them under knobs"
         )
-    violations = _with_values(stage.space, config).violations(stage.baseline.replace(config))
+    space, whole = _with_values(stage.space, config), stage.baseline.replace(config)
+    _require_felt(_switched_off(space, whole, config))
+    violations = space.violations(whole)
     if violations:
-        raise ApplyError(
-            f"the winner does not fit the server of now: {'; '.join(violations)}",
-            hint="the server was changed since the study; tune again from what it has now",
-        )
+        raise ApplyError(f"the winner does not fit the server of now: {'; '.join(violations)}", hint=_CHANGED_SINCE)
+
+
+def _switched_off(space: Space, whole: Config, config: Config) -> dict[str, str]:
+    """The knobs of `config` that have no effect in `whole`, with their conditions; not those that `config` itself switches off:
+    of such it sets the defaults, and there may be others now."""
+    from trimtab.space.expression import names_in, parse
+
+    felt = space.canonical(whole)
+    conditions = {name: space.knobs[name].condition for name in config if felt[name] != whole[name]}
+    return {
+        name: condition
+        for name, condition in conditions.items()
+        if condition is not None and any(each.name not in config for each in names_in(parse(condition)))
+    }
+
+
+def _require_felt(conditions: Mapping[str, str]) -> None:
+    """Raises ApplyError for knobs that the winner sets and that have no effect on the server of now, each with its condition."""
+    if conditions:
+        unfelt = ", ".join(f"{name} (felt only where {condition})" for name, condition in conditions.items())
+        raise ApplyError(f"the winner sets what has no effect on the server of now: {unfelt}", hint=_CHANGED_SINCE)
 
 
 def _with_values(space: Space, config: Config) -> Space:

@@ -36,12 +36,20 @@ class StudyListener(Protocol):
 
 
 class Recorded:
-    """The trials that the history holds of a study, answered with in their order."""
+    """The trials that the history holds of a study, answered with in their order.
 
-    def __init__(self, trials: Iterable[Trial], say: Callable[[str], None]) -> None:
+    Args:
+        trials: all of them, in order.
+        say: told what of them is not used.
+        cause: why the study may go another way than they did, as a question.
+    """
+
+    def __init__(
+        self, trials: Iterable[Trial], say: Callable[[str], None], *, cause: str = "another version of Trimtab?"
+    ) -> None:
         every = list(trials)
         self._trials = deque(without_trouble(every))
-        self._say = say
+        self._say, self._cause = say, cause
         self.next_number = 1 + max((trial.number for trial in every), default=-1)
         if n := len(every) - len(self._trials):
             say(f"{counted(n, 'trial')} that could not be measured when the study ended last: made again")
@@ -62,8 +70,8 @@ class Recorded:
         if n_passed:
             do, they_are = ("does", "it is") if n_passed == 1 else ("do", "they are")
             self._say(
-                f"{counted(n_passed, 'trial')} of the history {do} not fit the way this study goes now (another version of "
-                f"Trimtab?): {they_are} kept, and not used"
+                f"{counted(n_passed, 'trial')} of the history {do} not fit the way this study goes now ({self._cause}): "
+                f"{they_are} kept, and not used"
             )
         return found
 

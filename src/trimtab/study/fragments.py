@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["as_one_text", "write_fragments"]
+if TYPE_CHECKING:
+    from trimtab.records import Verdict
+    from trimtab.systems import Stack
+
+__all__ = ["as_one_text", "with_files", "write_fragments"]
 
 
 def as_one_text(fragments: Mapping[str, str], *, is_one: bool) -> str:
@@ -20,13 +27,37 @@ def _mark(target: str) -> str:
     return f"# [target.{target}]\n"
 
 
+def with_files(verdict: Verdict, stack: Stack, state_dir: Path, study: str, say: Callable[[str], None]) -> Verdict:
+    """`verdict` with where the settings of its winner were written; without, and `say` is told, where they cannot be.
+
+    Only a proven config is written: a server may include the files, which hold an earlier winner of the study until then.
+    """
+    if not (verdict.is_better and verdict.fragment):
+        return verdict
+    try:
+        paths = write_fragments(state_dir, study, stack.fragments(verdict.config), is_one=stack.is_one)
+    except OSError as error:
+        folder = state_dir / "results"
+        say(f"the settings cannot be written to folder={str(folder)!r}: {error.strerror}; the report has them")
+        return verdict
+    return replace(verdict, fragment_path=", ".join(map(str, paths)))
+
+
 def write_fragments(state_dir: Path, study: str, fragments: Mapping[str, str], *, is_one: bool) -> list[Path]:
-    """Writes results/STUDY.conf, or results/STUDY.TARGET.conf for each target where there are several; their paths."""
+    """Writes results/STUDY.conf, or results/STUDY.TARGET.conf for each target where there are several; their paths.
+
+    Each is there as a whole or as it was.
+    """
     paths = []
     for name, text in fragments.items():
         suffix = "conf" if is_one else f"{name}.conf"
         path = state_dir / "results" / f"{study}.{suffix}"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text if is_one else _mark(name) + text, encoding="utf-8")
+        partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+        try:
+            partial.write_text(text if is_one else _mark(name) + text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
         paths.append(path)
     return paths

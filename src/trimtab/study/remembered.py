@@ -7,6 +7,7 @@ import re
 import tomllib
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from trimtab.errors import UsageError
@@ -55,13 +56,19 @@ def _remembered(state_dir: Path, study: str) -> tuple[Path, str] | None:
     return (Path(path), history) if sign else (Path(text), "")
 
 
-def remembered_file(state_dir: Path, study: str) -> Path:
+def remembered_file(state_dir: Path, study: str, *, history: str | None = None) -> Path:
     """Where the study file of that name lies.
+
+    Args:
+        state_dir: where `tune` has left it.
+        study: its name.
+        history: that was given to the command which asks, for the hint; None: none was.
 
     Raises:
         UsageError: it is not known here, or no longer there.
     """
-    hint = f"give it: {command_at(state_dir, f'trimtab apply {study} --study FILE')}"
+    there = f" --history {quote(without_password(history))}" if history else ""
+    hint = f"give it: {command_at(state_dir, f'trimtab apply {study} --study FILE{there}')}"
     found = _remembered(state_dir, study)
     if found is None:
         raise UsageError(f"where the study file of study={study!r} lies is not known here", hint=hint)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trimtab.flow import Budget, Scorer, Settled, Task
 from trimtab.flow.explore import expected_trials
 from trimtab.flow.plays import PlayPhase, planned
 from trimtab.history import History, StudyRecord
-from trimtab.records import PassesPlan, PassesSummary, Role
+from trimtab.records import PassesPlan, PassesSummary, Role, Status, Trial
 from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
+from trimtab.study.trouble import without_trouble
 from trimtab.study.warm_start import settle_warm_start
 
 __all__ = ["first_budget", "planned_passes", "settle"]
@@ -32,7 +34,13 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
     kept = warm if stage.file.search.warm_start != "off" else None
-    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays)
+    searched_to = _searched_to(history.trials(record.id)) if began.budget.trials is not None else -1
+    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays, searched_to=searched_to)
+
+
+def _searched_to(trials: Sequence[Trial]) -> int:
+    """Number of the last trial on record that a searcher has asked for, and that counts; -1: there is none."""
+    return max((trial.number for trial in without_trouble(trials) if trial.searcher), default=-1)
 
 
 def first_budget(stage: Stage, record: StudyRecord) -> Budget:
@@ -69,8 +77,8 @@ def settle_plays(
     """The plays that this study tries, as they were settled when it `began`: free disk space changes, and a resume must not."""
     kept = record.verdict.plays
     if kept is not None:
-        tried = {trial.config for trial in history.trials(record.id) if trial.role is Role.PLAY}
-        return PlayPhase(kept.plan, left_out=dict(kept.left_out), together=kept.together, n_recorded=len(tried))
+        n_recorded = _n_tried(history.trials(record.id), are_together=bool(kept.together))
+        return PlayPhase(kept.plan, left_out=dict(kept.left_out), together=kept.together, n_recorded=n_recorded)
     table = stage.file.search
     is_wanted = table.plays == "on" or (table.plays == "auto" and table.searcher == "auto" and not is_pruned)
     plays = stage.stack.plays(stage.workload.context, _latency_s(scorer)) if is_wanted else None
@@ -80,6 +88,13 @@ def settle_plays(
     verdict = replace(history.study(record.id).verdict, plays=phase.summary(scorer.task, scorer))
     history.update_study(record.id, verdict=verdict)
     return phase
+
+
+def _n_tried(trials: Sequence[Trial], *, are_together: bool) -> int:
+    """Runs of plays on record: the same plays may well be on together twice. One by one, what could not be measured is made
+    again, and left out then."""
+    played = [trial for trial in trials if trial.role is Role.PLAY]
+    return sum(are_together or trial.status is not Status.INFRASTRUCTURE for trial in played)
 
 
 def _latency_s(scorer: Scorer) -> float:

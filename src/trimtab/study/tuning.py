@@ -31,7 +31,7 @@ from trimtab.study.begin import (
 )
 from trimtab.study.file import StudyFile, guarding_of
 from trimtab.study.first import recover_first
-from trimtab.study.fragments import write_fragments
+from trimtab.study.fragments import with_files
 from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
@@ -146,10 +146,7 @@ def _run(
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
         verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
-        if verdict.fragment:
-            fragments = stage.stack.fragments(verdict.config)
-            paths = write_fragments(state_dir, record.name, fragments, is_one=stage.stack.is_one)
-            verdict = replace(verdict, fragment_path=", ".join(map(str, paths)))
+        verdict = with_files(verdict, stage.stack, state_dir, record.name, listener.phase)
         history.update_study(record.id, status=status, verdict=verdict)
         if status != "interrupted":
             listener.phase("ranking the knobs")

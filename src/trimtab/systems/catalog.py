@@ -147,6 +147,8 @@ class CatalogKnob(OverlayKnob):
             "java.lang:type=Memory Verbose", or its operation, "BEAN setSize(name, {value})". The file is written too.
         shapes_files: whether files of data that were written under another value stay as they are: where such a knob is tuned, a
             copy of data is written anew, and no file is linked (see `FileCopies`).
+        must_stand: whether a program whose file has no place for it has no such thing, as the threads of an executor that is not
+            there.
         only_when: condition over [facts]; while it is false, the knob cannot be felt, and sets leave it out.
     """
 
@@ -169,6 +171,7 @@ class CatalogKnob(OverlayKnob):
     resets: tuple[str, ...] = ()
     live: OfBean = ""
     shapes_files: bool = False
+    must_stand: bool = False
     only_when: str = ""
     sets: tuple[str, ...] = ("performance",)
 

@@ -265,8 +265,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def _no_place(self, channel: FileChannel, copy: FileCopy | None, knob: Knob, address: str) -> str:
         """Why an address that the file does not have cannot be added; "" when it can."""
-        if (former := self.catalog.knob[knob.name].formerly) and channel.has(copy, former):
-            return f"its file has it under its earlier name, {former}, and the program refuses both: rename it there"
+        if (former := self.catalog.knob[knob.name].formerly) and (why := self._says.why_renamed(channel, copy, former)):
+            return why
         can_lack = channel.is_lasting or channel.is_live
         return channel.no_place(copy, address, self._literal(knob, knob.default)) if can_lack else ""
 
@@ -359,7 +359,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return self._says.facts()
 
     def _absent(self) -> Collection[str]:
-        return {name for name in self.catalog.knob if self._says.lacks(name, None)} if self.catalog.memory else ()
+        return self._says.absent(self._places) if self.catalog.memory else ()
 
     def _unfelt(self, context: Context) -> Collection[str]:
         return self._says.unfelt()

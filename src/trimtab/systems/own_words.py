@@ -9,6 +9,7 @@ import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from trimtab.errors import ApplyError, TargetError
@@ -127,6 +128,41 @@ class OwnWords:
         came_with = self._catalog.came_with.get(entry.needs)
         return f"it needs {came_with or repr(entry.needs)}, which this program {'is not' if came_with else 'does not have'}"
 
+    def absent(self, places: Mapping[str, Place]) -> frozenset[str]:
+        """The knobs that the program here does not have, as far as it or its files show.
+
+        Raises:
+            TargetError: a file cannot be read or understood.
+        """
+        return frozenset(n for n, place in places.items() if self.lacks(n, None) or not self._has_place(n, place))
+
+    def _has_place(self, name: str, place: Place) -> bool:
+        """Whether its file has it, or could; of a knob that counts without it, too, True."""
+        knob = self._catalog.knob[name]
+        if not knob.must_stand:
+            return True
+        channel, copy = place.channel, place.channel.read()
+        return channel.has(copy, place.address) or not channel.no_place(copy, place.address, str(knob.default))
+
+    def why_renamed(self, channel: FileChannel, copy: FileCopy | None, former: str) -> str:
+        """Why a setting cannot be written under its name of now; "" when it can.
+
+        Raises:
+            TargetError: its file, or the program's answer, is not understood.
+        """
+        if channel.has(copy, former):
+            return f"its file has it under its earlier name, {former}, and the program refuses both: rename it there"
+        return f"this program knows it by its earlier name alone, {former}" if self._tells_earlier_names() else ""
+
+    def _tells_earlier_names(self) -> bool:
+        """Whether it is of before its settings were renamed: it tells earlier names, and none of those that took their places."""
+        text = self._features()
+        renamed = [name for name, knob in self._catalog.knob.items() if knob.formerly] if text else []
+        told = _words(text or "")
+        return any(self._catalog.knob[name].formerly in told for name in renamed) and not any(
+            self._catalog.address_of(name) in told for name in renamed
+        )
+
     def fitting(self, knob: Knob) -> Knob:
         """The knob without the choices that the program here does not have."""
         needs = self._catalog.knob[knob.name].choices_need
@@ -142,11 +178,18 @@ class OwnWords:
 
     def _is_without(self, need: str) -> bool:
         """Whether the `features` command says so; nobody knows without one, or of a node that cannot be asked now."""
-        command = self._settings.features
-        if not need or command is None or (is_cql(self._reach.filled(command)) and not self._reach.is_up()):
+        text = self._features() if need else None
+        if text is None:
             return False
         begin = r"(?<!\w)" if need[0].isalnum() else ""  # file_cache_module is no cache_module
-        return re.search(begin + re.escape(need), self._told("features", command, is_lasting=True)) is None
+        return re.search(begin + re.escape(need), text) is None
+
+    def _features(self) -> str | None:
+        """What the `features` command prints; None without one, or of a node that cannot be asked now."""
+        command = self._settings.features
+        if command is None or (is_cql(self._reach.filled(command)) and not self._reach.is_up()):
+            return None
+        return self._told("features", command, is_lasting=True)
 
     def facts(self) -> Mapping[str, float]:
         """The facts of the catalogue that the program tells now; none while it does not run.
@@ -267,6 +310,11 @@ class OwnWords:
         said = result.output[-1000:].strip() or f"exit_code={result.exit_code}"
         said = re.sub(rf"{re.escape(str(scratch))}/\S*?(?=[\s:,'\"]|$)", str(channel.path), said)
         return said if result.exit_code != 0 else ""
+
+
+@lru_cache(maxsize=8)  # asked for each setting that was renamed
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[\w.]+", text))
 
 
 def _number(name: str, text: str) -> float:

@@ -172,7 +172,7 @@ def advised(catalogue: Catalogue, states: States, facts: Facts, memory: MemoryMo
         for name, value in wanted.items()
         if name in states and not states[name].lock_reason
     }
-    return Config(_within_budget(values, catalogue.shrinks, states, memory))
+    return Config(_in_order(_within_budget(values, catalogue.shrinks, states, memory), catalogue.orders, states))
 
 
 def _number(knob: Knob, written: Written, facts: Facts) -> Written:
@@ -205,7 +205,18 @@ def _within_budget(
     for name in shrinks:
         while name in values and memory.total(values) > memory.budget_bytes:
             smaller = _fitted(states[name], float(values[name]) * _SHRINK)
-            if not isinstance(smaller, int) or smaller >= int(values[name]):
+            if isinstance(smaller, str | bool) or smaller >= float(values[name]):
                 break
             values[name] = smaller
+    return values
+
+
+def _in_order(values: dict[str, Value], orders: Sequence[tuple[str, str]], states: States) -> dict[str, Value]:
+    """Lowers what was above a knob that has become smaller; a special value has no place in an order."""
+    for low, high in orders:
+        below, above = values.get(low, ""), values.get(high, "")
+        if isinstance(below, str) or isinstance(above, str) or above in states[high].knob.special:
+            continue
+        if below > above:
+            values[low] = _fitted(states[low], float(above))
     return values

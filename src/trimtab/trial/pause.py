@@ -46,13 +46,18 @@ def unless_paused(
         else:
             paused_s = deadman.paused_s()
             if not paused_s or _has_taken_all(trial):
-                return replace(trial, cost_s={**trial.cost_s, "failed": lost_s}) if lost_s else trial
+                return _with_lost(trial, lost_s) if lost_s else trial
         lost_s += time.monotonic() - started
         say(f"Trimtab was suspended for {format_duration(paused_s)}: the trial is repeated")
     raise LoadError(
         "Trimtab was stopped in every run of a trial",
         hint="keep the machine from suspending, and do not stop the process; then start the command again",
     )
+
+
+def _with_lost(trial: Trial, lost_s: float) -> Trial:
+    """With what the runs before have taken beside what it has lost itself."""
+    return replace(trial, cost_s={**trial.cost_s, "failed": trial.cost_s.get("failed", 0.0) + lost_s})
 
 
 def _has_taken_all(trial: Trial) -> bool:

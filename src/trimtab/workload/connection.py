@@ -58,6 +58,7 @@ def _conninfo(endpoint: Endpoint) -> str:
         "dbname": endpoint.database,
         "password": endpoint.password,
         "application_name": "trimtab",
+        "client_encoding": "utf8",  # a database in SQL_ASCII would give bytes in place of texts
     }
     return make_conninfo(**{**endpoint.options, **own})
 

@@ -226,7 +226,7 @@ def _require_room(store: Store, admin: Session, source: str) -> None:
     if free is not None and free < needed:
         raise LoadError(
             f"disk too small for a copy of database={source}: free={format_size(free)} needed={format_size(needed)}",
-            hint="free some space on the server, or choose another start_state in [workload]",
+            hint="free some space on the server, or choose another start_state where this kind of [workload] has one",
         )
 
 
@@ -234,7 +234,7 @@ def _not_copied(error: ServerError, source: str, copy: str) -> LoadError:
     if error.reason == "in_use":
         return LoadError(
             f"database={source} cannot be copied while somebody is connected to it",
-            hint='disconnect them, or set start_state = "rollback" or "none" in [workload]',
+            hint="disconnect them, or choose another start_state where this kind of [workload] has one",
         )
     if error.reason == "read_only":
         return _read_only(copy)

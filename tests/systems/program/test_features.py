@@ -72,6 +72,28 @@ def test_the_version_that_is_needed_is_named(folder: Path, printed: Path) -> Non
     assert states["xz_depth"].lock_reason == "it needs Squeezer 5.0, which this program is not"
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("window_kb\t512\nlevel_of_old\t3\n", "this program knows it by its earlier name alone, window_kb"),
+        ("window_kb\t512\nlevel\t3\n", ""),  # it tells both; of the other one nothing, for it is not set
+        ("window\t512\nlevel\t3\n", ""),
+        ("", ""),
+    ],
+)
+def test_a_program_of_before_its_settings_were_renamed_is_not_given_later_names(
+    folder: Path, printed: Path, text: str, reason: str
+) -> None:
+    """A Cassandra of 4.0 would not start with one of 4.1."""
+    printed.write_text(text)
+    catalog = CATALOG.replace("[knob.window]", '[knob.window]\nformerly = "window_kb"')
+    (folder / "catalog.toml").write_text(catalog.replace("[knob.level]", '[knob.level]\nformerly = "level_of_old"'))
+    (folder / "squeeze.conf").write_text("name = x\n")
+    states = made(folder, features=f"cat {printed}").states()
+    assert states["window"].lock_reason == reason
+    assert bool(states["level"].lock_reason) == bool(reason)
+
+
 def test_a_version_of_words_that_nothing_needs() -> None:
     _, faults = catalog_faults(CATALOG + METHODS + '[came_with]\n"with xy" = "Squeezer 5.0"\n')
     assert [message for message, _ in faults] == ["[came_with] 'with xy': no knob needs these words"]

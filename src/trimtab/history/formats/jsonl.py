@@ -148,7 +148,18 @@ class JsonLinesFormat:
 
 
 def _line(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, separators=(",", ":"), allow_nan=False) + "\n"
+    """One that `_lines` takes.
+
+    Raises:
+        HistoryError: it would be too long.
+    """
+    line = json.dumps(values, separators=(",", ":"), allow_nan=False) + "\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise HistoryError(
+            f"the line of one {next(iter(values))} would have {len(line)} bytes, and JSON lines are read up to {MAX_LINE_BYTES}",
+            hint="export to .parquet or .taudb, which hold it, or copy the whole history with `trimtab history backup`",
+        )
+    return line
 
 
 def _lines(file: BinaryIO, place: str) -> Iterator[tuple[int, Any]]:

@@ -63,6 +63,7 @@ class TaudbFormat:
 
     def write(self, studies: Iterable[StudyCopy], place: str) -> Sequence[str]:
         """All of them in one transaction."""
+        _require_place(place)
         with _closing(make_engine(place)) as engine, _told(place), engine.begin() as connection:
             _make_tables(connection, place)
             for study in studies:
@@ -71,9 +72,20 @@ class TaudbFormat:
 
     def read(self, place: str) -> Imported:
         """Reads without changing anything."""
+        _require_place(place)
         imported = Imported(())
         imported.studies = _studies(place, imported)
         return imported
+
+
+def _require_place(place: str) -> None:
+    """Raises UsageError for a URL of something else: one of a file would have tables put into whatever database it is."""
+    system, url, _ = place.partition("://")
+    if url and system.partition("+")[0] != "postgresql":
+        raise UsageError(
+            f"{place!r} is not the URL of a PostgreSQL database",
+            hint="give a file, or postgresql://user@host:port/database",
+        )
 
 
 @contextmanager

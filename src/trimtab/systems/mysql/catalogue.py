@@ -28,6 +28,7 @@ class Facts:
         may_set: whether this user may use SET GLOBAL.
         has_replica: whether another server replicates from this one, or this one from another.
         beyond_rights: knobs that this user may not set although it may use SET GLOBAL.
+        persisted: variables that SET PERSIST gives a value at the next start, whatever is in use now.
         has_mapped_log: whether the redo log is mapped into memory (persistent memory, tmpfs), so that it has no buffer.
     """
 
@@ -36,6 +37,7 @@ class Facts:
     has_replica: bool
     has_mapped_log: bool = False
     beyond_rights: frozenset[str] = frozenset()
+    persisted: frozenset[str] = frozenset()
 
     @property
     def is_admin(self) -> bool:
@@ -61,6 +63,8 @@ class Facts:
         return "has no effect: the redo log is mapped into memory" if is_mapped else ""
 
     def _denied(self, reading: Reading) -> str:
+        if reading.name in self.persisted:
+            return CATALOG.pinned[CATALOG.sources["PERSISTED"]]
         if reading.is_late:
             return ""
         if not self.may_set:

@@ -11,6 +11,7 @@ from trimtab.systems.files import digest_at
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import option_files
+from trimtab.systems.mysql.persisted import auto_file
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.replication import is_replica
 from trimtab.systems.mysql.session import Session, uptime_s
@@ -33,14 +34,15 @@ def take_picture(reach: Reach, read: Read, ours: Callable[[Session], frozenset[s
         began_s = time.monotonic() - uptime_s(session)
         identifier = _identifier(session)
         role = _role(session, variables)
-    instance = instance_of(reach)
+    instance, auto = instance_of(reach), auto_file(reach)
+    files = [*option_files(reach), *([auto] if auto is not None else [])]
     return Picture(
         who={"identifier": identifier, "role": role, "instance": instance},
         role=role or "a server that takes writes",
         calls="server_uid",
         instance=instance,
         began_s=began_s,
-        files={str(path): _digest(path, reach) for path in option_files(reach)},
+        files={str(path): _digest(path, reach) for path in files},
         ours=frozenset({str(reach.include_file or "")}),
         settings={name: (variable.text, variable.where) for name, variable in watched.items()},
     )

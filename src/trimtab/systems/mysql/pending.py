@@ -14,14 +14,17 @@ from trimtab.errors import TargetError
 from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import given_options, option_files, start_values
+from trimtab.systems.mysql.persisted import auto_file
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.mysql.values import is_same
+from trimtab.systems.mysql.variables import persisted_text
 
-__all__ = ["lost_by_restart", "require_settled", "starts_so", "unsettled"]
+__all__ = ["lost_by_restart", "require_settled", "starts_so", "trouble", "unsettled"]
 
 _SLACK_S = 2.0
-_LIVE = ("SET GLOBAL", "command line", "mysqld-auto.cnf", "environment variable")
+_AUTO = "mysqld-auto.cnf"
+_LIVE = ("SET GLOBAL", "command line", _AUTO, "environment variable")
 
 
 def require_settled(
@@ -32,24 +35,25 @@ def require_settled(
     Raises:
         TargetError: it would; nothing was changed.
     """
-    if not can_restart:
-        return
-    waiting = unsettled(session, reach, variables)
-    if waiting:
-        raise TargetError(
-            f"the option files hold changes that wait for a restart: {', '.join(waiting)}",
-            hint="restart the server, or undo them, and start again; or set allow_restart = false",
-        )
-    differing = lost_by_restart(reach, variables, ours)
-    if differing:
-        raise TargetError(
-            f"a restart would lose values that were set by SET GLOBAL and are in no file: {', '.join(differing)}",
-            hint="write them into the server's option file, or undo them, and start again; or set allow_restart = false",
-        )
+    if can_restart and (found := trouble(session, reach, variables, ours)) is not None:
+        raise TargetError(found[0], hint=f"{found[1]}, and start again; or set allow_restart = false")
+
+
+def trouble(
+    session: Session, reach: Reach, variables: Mapping[str, Reading], ours: frozenset[str]
+) -> tuple[str, str] | None:
+    """What a restart would change by itself, and what to do; None for nothing."""
+    if waiting := unsettled(session, reach, variables):
+        text = f"the option files hold changes that wait for a restart: {', '.join(waiting)}"
+        return text, "restart the server, or undo them"
+    if differing := lost_by_restart(reach, variables, ours):
+        text = f"a restart would lose values that were set by SET GLOBAL and are in no file: {', '.join(differing)}"
+        return text, "write them into the server's option file, or undo them"
+    return None
 
 
 def lost_by_restart(reach: Reach, variables: Mapping[str, Reading], ours: frozenset[str]) -> list[str]:
-    """Variables outside `ours` that SET GLOBAL has given a value that stands in no file."""
+    """Variables outside `ours` that SET GLOBAL has given a value that stands in no file; SET PERSIST has written its own."""
     lost = [
         name
         for name, variable in variables.items()
@@ -62,6 +66,8 @@ def lost_by_restart(reach: Reach, variables: Mapping[str, Reading], ours: frozen
 
 def starts_so(variable: Reading, start: Mapping[str, str]) -> bool:
     """Whether the running value of a variable that some SET has set is also that after a restart, as far as can be told."""
+    if (persisted := persisted_text(variable)) is not None:
+        return _is_given(variable, persisted)
     if variable.default is not None:
         return variable.text == variable.default
     if not start:
@@ -72,29 +78,58 @@ def starts_so(variable: Reading, start: Mapping[str, str]) -> bool:
 
 
 def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) -> list[str]:
-    """Variables that would have another value after a restart; those of texts and lists are not looked at.
+    """Variables that would have another value after a restart; texts and lists are looked at in mysqld-auto.cnf alone.
 
     Only when an option file, or the folder of one, was written since the server's start: what the server itself makes of
-    an unchanged file (a clamped number) is no change. Empty when the files or the program cannot be read here.
+    an unchanged file (a clamped number) is no change. Of option files nothing when they or the program cannot be read here.
     """
-    if not _has_newer_file(session, reach):
-        return []
+    started_at, auto = time.time() - uptime_s(session) - _SLACK_S, auto_file(reach)
+    has_new_auto = auto is not None and _changed_at(auto) > started_at
+    found = [name for name, variable in variables.items() if _is_overruled(variable, has_new_auto=has_new_auto)]
+    is_newer = _has_newer_file(reach, started_at)
+    looked_at = [variable for variable in variables.values() if is_newer or _was_reset(variable)]
+    if not looked_at:
+        return found
     given, start = given_options(reach), start_values(reach)
     if given is None or not start:
-        return []
-    return [
-        name
-        for name, variable in variables.items()
-        if (name in given or variable.source == "configuration file")
-        and variable.source not in _LIVE
-        and name not in CATALOG.adjusted
-        and name in start
-        and not _means(variable, start[name])
+        return found
+    return found + [
+        variable.name
+        for variable in looked_at
+        if (_was_reset(variable) or (_is_of_file(variable, given) and persisted_text(variable) is None))
+        and variable.name not in CATALOG.adjusted
+        and variable.name in start
+        and not _means(variable, start[variable.name])
     ]
 
 
-def _has_newer_file(session: Session, reach: Reach) -> bool:
-    started_at = time.time() - uptime_s(session) - _SLACK_S
+def _is_of_file(variable: Reading, given: Mapping[str, str]) -> bool:
+    """Whether an option file decides what it is after a restart."""
+    return (variable.name in given or variable.source == "configuration file") and variable.source not in _LIVE
+
+
+def _is_overruled(variable: Reading, *, has_new_auto: bool) -> bool:
+    """Whether SET PERSIST_ONLY has given it another value for the next start. `has_new_auto`: whether its file was written since
+    the server's start; else the server itself has made of what it read there what it uses."""
+    persisted, is_from_there = persisted_text(variable), variable.source == _AUTO
+    if persisted is None or variable.source == "SET GLOBAL" or variable.name in CATALOG.adjusted:
+        return False
+    if is_from_there and (variable.kind == "text" or not has_new_auto):
+        return False
+    return not _is_given(variable, persisted)
+
+
+def _is_given(variable: Reading, persisted: str) -> bool:
+    """Whether what stands in that file is the running value; a text there is mostly as the server shows it."""
+    return variable.text.lower() == persisted.lower() or (variable.kind != "text" and _means(variable, persisted))
+
+
+def _was_reset(variable: Reading) -> bool:
+    """Whether RESET PERSIST has taken from its file what it has from there."""
+    return variable.source == _AUTO and persisted_text(variable) is None
+
+
+def _has_newer_file(reach: Reach, started_at: float) -> bool:
     files = option_files(reach)
     return any(_changed_at(path) > started_at for path in {*files, *(path.parent for path in files)})
 

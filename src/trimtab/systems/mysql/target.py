@@ -19,6 +19,8 @@ from trimtab.systems.mysql.change import OptionFile
 from trimtab.systems.mysql.embedded import EmbeddedReach
 from trimtab.systems.mysql.flavour import Flavour, read_flavour
 from trimtab.systems.mysql.foreign import take_picture
+from trimtab.systems.mysql.pending import trouble
+from trimtab.systems.mysql.persisted import read_persisted
 from trimtab.systems.mysql.pool import MEMORY_FACTS, with_live_range
 from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.reach import Reach
@@ -26,7 +28,7 @@ from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
 from trimtab.systems.mysql.replication import has_replica
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
-from trimtab.systems.mysql.variables import from_mariadb, from_mysql
+from trimtab.systems.mysql.variables import from_mariadb, from_mysql, persisted_text
 from trimtab.systems.picture import Picture
 from trimtab.systems.ways import Ways
 
@@ -76,7 +78,9 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     def _variables(self, session: Session) -> dict[str, Reading]:
         flavour = self._flavour_of(session)
         rows = session.rows(CATALOG.sql[f"{flavour.product}_variables"])
-        return from_mariadb(rows) if flavour.product == "mariadb" else from_mysql(rows, curated_for(flavour))
+        if flavour.product == "mariadb":
+            return from_mariadb(rows)
+        return from_mysql(rows, curated_for(flavour), read_persisted(session))
 
     def _look(self) -> tuple[dict[str, Reading], Facts]:
         with self._reach.connect() as session:
@@ -88,6 +92,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
                 beyond_rights=grant.beyond_rights(self._flavour_of(session), grants),
                 has_replica=has_replica(session),
                 has_mapped_log="innodb_log_file_mmap" in variables and variables["innodb_log_file_mmap"].value is True,
+                persisted=frozenset(n for n, variable in variables.items() if persisted_text(variable) is not None),
             )
         return variables, facts
 
@@ -142,18 +147,21 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         return grant.grant_text(facts.flavour, len(names), rights, role), True
 
     def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
-        reach, (_, facts) = self._reach, self._look()
+        reach, (variables, facts) = self._reach, self._look()
         with reach.connect() as session:
+            found = trouble(session, reach, variables, self._ours(session)) if self._can_restart else None
             user = session.value("SELECT CURRENT_USER()")
             is_read_only = bool(session.value("SELECT @@GLOBAL.read_only"))
         role = "read-only, perhaps a replica: tune its primary" if is_read_only else "takes writes"
         rights = "may use SET GLOBAL" if facts.may_set else "may not use SET GLOBAL: see the locked knobs"
         files = f"Trimtab's own option file {reach.include_file}"
         lost = "no include_file: changes are lost at the server's next restart"
+        settled = "nothing waits for a restart" if self._can_restart else "Trimtab makes no restart here"
         return [
             ("server", True, f"{facts.flavour} at {reach.endpoint()}"),
             ("role", not is_read_only, role),
             ("replication", True, "replicates from or to another server" if facts.has_replica else "none"),
             ("rights", facts.may_set, f"user {user} {rights}"),
             ("files", True, lost if reach.include_file is None else files),
+            ("pending", found is None, settled if found is None else "; ".join(found)),
         ]

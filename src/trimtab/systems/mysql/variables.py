@@ -17,7 +17,17 @@ from trimtab.systems.knobs import Kind, Reading
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.server_catalog import ServerKnob
 
-__all__ = ["POOL", "Span", "Variable", "from_mariadb", "from_mysql", "live_range", "told_live_range", "waits"]
+__all__ = [
+    "POOL",
+    "Span",
+    "Variable",
+    "from_mariadb",
+    "from_mysql",
+    "live_range",
+    "persisted_text",
+    "told_live_range",
+    "waits",
+]
 
 POOL = "innodb_buffer_pool_size"
 _SEVERAL = 1 << 30
@@ -30,18 +40,25 @@ _TYPES: dict[str, Kind] = {"BOOLEAN": "bool", "DOUBLE": "real", "ENUM": "choice"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable(Reading):
-    """A variable that a running server gives some of its values only.
+    """A variable that may have another value after a restart.
 
     Attributes:
-        live_range: the least and the largest that SET GLOBAL gives; a restart gives the others.
+        live_range: the least and the largest that SET GLOBAL gives; a restart gives the others. None: it gives all.
+        persisted: what mysqld-auto.cnf gives it at the next start (SET PERSIST); None where that does not name it.
     """
 
-    live_range: Span
+    live_range: Span | None = None
+    persisted: str | None = None
 
 
 def live_range(variable: Reading) -> Span | None:
     """What SET GLOBAL gives, where a restart gives more; None where there is no such difference."""
     return variable.live_range if isinstance(variable, Variable) else None
+
+
+def persisted_text(variable: Reading) -> str | None:
+    """What SET PERSIST gives it at the next start, whatever runs now; None where it gives nothing."""
+    return variable.persisted if isinstance(variable, Variable) else None
 
 
 def told_live_range(variable: Reading) -> list[float] | None:
@@ -94,21 +111,31 @@ def _with_live_range(found: dict[str, Reading], *, low: float = 0.0, high: float
     pool = found.get(POOL)
     if pool is None or pool.low is None or pool.high is None:
         return found
-    told = {field.name: getattr(pool, field.name) for field in fields(Reading)}
-    return {**found, POOL: Variable(**told, live_range=(max(low, pool.low), min(high, pool.high)))}
+    told = {field.name: getattr(pool, field.name) for field in fields(pool)}
+    return {**found, POOL: Variable(**{**told, "live_range": (max(low, pool.low), min(high, pool.high))})}
 
 
-def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob]) -> dict[str, Reading]:
-    """The rows of the catalogue's statement by name; types and restart classes are the catalogue's own."""
-    found = {}
+def from_mysql(
+    rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob], persisted: Mapping[str, str] | None = None
+) -> dict[str, Reading]:
+    """The rows of the catalogue's statement by name; types and restart classes are the catalogue's own.
+
+    Args:
+        rows: of the statement.
+        curated: the catalogue's knobs.
+        persisted: variable -> what mysqld-auto.cnf says of it; None where that is not known: what the server has taken from there
+            still stands there then.
+    """
+    found: dict[str, Reading] = {}
     for name, value, source, path, low, high in sorted(rows, key=_name):
         knob = curated.get(str(name))
         limits = (float(low or 0), float(high or 0))
         kind = _kind_of(_text(value), knob, has_limits=limits[1] > limits[0])
         is_number = kind in ("integer", "real") and limits[1] > limits[0]
-        found[str(name)] = Reading(
+        text, is_from_there = _text(value), source == "PERSISTED"
+        found[str(name)] = Variable(
             name=str(name),
-            text=_text(value),
+            text=text,
             kind=kind,
             default=None,
             low=limits[0] if is_number else None,
@@ -118,6 +145,7 @@ def from_mysql(rows: Sequence[Sequence[Any]], curated: Mapping[str, ServerKnob])
             is_late=knob is None or knob.restart != "reload",
             source=CATALOG.sources.get(str(source), str(source).lower()),
             file=str(path or ""),
+            persisted=persisted.get(str(name)) if persisted is not None else text if is_from_there else None,
         )
     parts = found.get("innodb_buffer_pool_instances")
     return found if parts is None or parts.text in ("0", "1") else _with_live_range(found, low=float(_SEVERAL))

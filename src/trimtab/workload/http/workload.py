@@ -87,6 +87,11 @@ class HttpWorkload:
         return type(self)(replace(self.settings, load=load.at_full_speed())) if load.pauses else self
 
     @property
+    def arrivals_s(self) -> float:
+        """See `ArrivingWorkload`."""
+        return self.settings.load.start_s
+
+    @property
     def has_profile(self) -> bool:
         """See `ProfiledWorkload`."""
         return self.settings.load.profile is not None

@@ -6,6 +6,7 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -177,13 +178,9 @@ class MongoStore(Store):
             self._carry(session, source, copy)
 
     def _carry(self, session: Any, source: str, copy: str) -> None:
-        there, batch = session.client[copy][RECORDS], list[Any]()
-        for record in session.tried(session.client[source][RECORDS].find):
-            batch.append(record)
-            if len(batch) == _BATCH:
-                session.tried(there.insert_many, batch)
-                batch = []
-        if batch:
+        there = session.client[copy][RECORDS]
+        records = iter(session.tried(session.client[source][RECORDS].find))
+        while batch := session.tried(list, islice(records, _BATCH)):  # the client asks for them only now
             session.tried(there.insert_many, batch)
 
     def is_clone(self, session: Any, database: str) -> bool:

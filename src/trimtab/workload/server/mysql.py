@@ -291,6 +291,9 @@ class MysqlServer(SqlServer):
         rows = session.execute(
             f"SELECT CAST({what} AS CHAR) FROM {where} WHERE {what} IS NOT NULL ORDER BY RAND(1) LIMIT {limit:d}"
         )
+        for _, code, words in session.execute("SHOW WARNINGS"):
+            if code == ER.INVALID_CHARACTER_STRING:  # the server gives "?" or nothing for them
+                raise ServerError(f"its values are bytes, and not all of them are texts: {words}")
         return [str(row[0]) for row in rows]
 
     def n_rows(self, session: Session, table: Sequence[str]) -> float:

@@ -30,6 +30,14 @@ statement that makes the copy, so that no kill leaves one without it."""
 _SAMPLED_PAGES, _SAMPLED_ROWS = 2000, 20
 """Of a large table: pages that a sample reads at least, and rows for each one that is kept."""
 
+_FACTS = (
+    "WITH RECURSIVE parts (part) AS (SELECT to_regclass(%s)::oid"
+    " UNION SELECT inhrelid FROM pg_inherits JOIN parts ON inhparent = part)"
+    " SELECT bool_or(relkind IN ('r', 'm')), sum(greatest(reltuples, 0)::float8), sum(relpages), sum(pg_relation_size(part))"
+    " FROM parts JOIN pg_class ON oid = part WHERE relkind <> 'p'"
+)
+"""A table whose rows lie in partitions has none itself: autovacuum never counts them there."""
+
 _REASONS: tuple[tuple[type[psycopg.Error], Reason], ...] = (
     (errors.DiskFull, "disk_full"),
     (errors.ReadOnlySqlTransaction, "read_only"),
@@ -122,10 +130,12 @@ class PostgresServer(SqlServer):
         return int(session.execute("SELECT pg_database_size(%s)", (database,))[0][0])
 
     def tables(self, session: Session, database: str) -> tuple[str, ...]:
-        """Relations of every kind, indexes too."""
+        """Relations of all kinds but indexes; without those of extensions, which a new database may have from its template."""
         rows = session.execute(
             "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY relname"
+            " WHERE n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relkind NOT IN ('i', 'I')"
+            " AND NOT EXISTS (SELECT 1 FROM pg_depend d"
+            " WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') ORDER BY relname"
         )
         return tuple(str(row[0]) for row in rows)
 
@@ -257,28 +267,28 @@ class PostgresServer(SqlServer):
         pages = f" TABLESAMPLE SYSTEM ({100 * share:.6f}) REPEATABLE (1)" if share < 1 else ""
         rows = session.execute(
             f"SELECT {what}::text FROM {where} s{pages} WHERE {what} IS NOT NULL"
-            f" ORDER BY hashtext(s::text), s::text LIMIT {limit:d}"
+            f" ORDER BY hashtext((s.*)::text), (s.*)::text LIMIT {limit:d}"  # "s" alone may be a column
         )
         return [str(row[0]) for row in rows]
 
     def n_rows(self, session: Session, table: Sequence[str]) -> float:
         """By the planner's statistics."""
-        where = ".".join(self.quote(part) for part in table)
-        rows = session.execute("SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)", (where,))
-        return max(0.0, float(rows[0][0])) if rows else 0.0
+        return self._facts(session, ".".join(self.quote(part) for part in table))[1]
 
     def sample_bytes(self, session: Session, table: Sequence[str], limit: int) -> tuple[float, float]:
         """Of a large table the pages that are drawn."""
         where = ".".join(self.quote(part) for part in table)
-        rows = session.execute("SELECT pg_relation_size(to_regclass(%s))", (where,))
-        size_bytes = float(rows[0][0] or 0)
+        size_bytes = self._facts(session, where)[3]
         return size_bytes * self._share(session, where, limit), size_bytes
 
     def _share(self, session: Session, where: str, limit: int) -> float:
         """Of its pages, that are drawn of a table which has far more than `limit` rows; 1 for others, and for views."""
-        facts = session.execute(
-            "SELECT relkind IN ('r', 'm'), reltuples, relpages FROM pg_class WHERE oid = to_regclass(%s)", (where,)
-        )
-        has_pages, n_rows, n_pages = facts[0] if facts else (False, 0.0, 0)
-        wanted = max(_SAMPLED_PAGES / max(1, n_pages), _SAMPLED_ROWS * limit / max(1.0, n_rows))
+        has_pages, n_rows, n_pages, _ = self._facts(session, where)
+        wanted = max(_SAMPLED_PAGES / max(1.0, n_pages), _SAMPLED_ROWS * limit / max(1.0, n_rows))
         return wanted if has_pages and wanted < 0.5 else 1.0
+
+    def _facts(self, session: Session, where: str) -> tuple[bool, float, float, float]:
+        """Whether a table, with its partitions and heirs, has pages; its rows, pages and bytes."""
+        has_pages, *sums = session.execute(_FACTS, (where,))[0]
+        n_rows, n_pages, size_bytes = (float(each or 0) for each in sums)
+        return bool(has_pages), n_rows, n_pages, size_bytes

@@ -28,7 +28,7 @@ _INSERT = re.compile(
 )
 _COMPARED = (
     r"(?P<column>{path})\s*(?:=|<>|!=|<=|>=|<|>|(?:NOT\s+)?BETWEEN\b(?:\s*\$\d+\s*AND\b)?"
-    r"|(?:NOT\s+)?IN\s*\([^()]*?|=\s*ANY\s*\()\s*\${n}(?!\d)"
+    r"|(?:NOT\s+)?IN\s*\([^()]*?)\s*\${n}(?!\d)"
 )
 _REVERSED = r"\${n}(?!\d)\s*(?:=|<>|!=|<=|>=|<|>)\s*(?P<column>{path})"
 _PAGE = r"\b(?P<word>LIMIT|OFFSET)\s+\${n}(?!\d)"

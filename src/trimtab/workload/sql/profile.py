@@ -39,6 +39,8 @@ _CONTROL = re.compile(
 _OWN = re.compile(r"\b(?:pg_\w+|information_schema|current_setting|to_regclass)\b|\bversion\(\)", re.IGNORECASE)
 """Questions about the server itself: ours, and those of monitoring."""
 _PLACEHOLDER = re.compile(r"\$(\d+)")
+_SHORTENED = "/*, ... */"
+"""What PostgreSQL 18 and later keep in place of all values of a list but the first, however long it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +177,6 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
         LoadError: it saw nothing, or the server does not let us in.
     """
     with connect(endpoint) as connection:
-        # Of a database with encoding SQL_ASCII, psycopg would give bytes.
-        connection.execute("SET client_encoding = 'UTF8'")
         before = _read(connection) if window_s else {}
         if window_s:
             time.sleep(window_s)
@@ -273,6 +273,8 @@ def _reason(connection: Connection, statement: _Seen) -> str | None:
         return None
     if not _kind(statement.text):
         return "no query"
+    if _SHORTENED in statement.text:
+        return "how many values its list had is not known"
     try:
         connection.execute(f"PREPARE trimtab_profile AS {statement.text}")
     except psycopg.Error as error:

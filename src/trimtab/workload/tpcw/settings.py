@@ -19,6 +19,7 @@ _VERSION = 2
 _ITEMS = (1000, 10_000, 100_000, 1_000_000, 10_000_000)
 _SEARCH_SKEW = dict(zip(_ITEMS, (63, 511, 4095, 32_767, 524_287), strict=True))
 _FEWEST, _LEAST_SKEW, _FIRST = 100, 1023, 10_000
+_LONGEST_KEPT_S = 86_400
 
 
 @dataclass(frozen=True)
@@ -96,5 +97,14 @@ def read_data(table: Table) -> TpcwData:
         items=items,
         data_seed=table.integer("data_seed", 1, 0, 2**31 - 1),
         numbering=table.choice("numbering", ("sequence", "lock"), "sequence"),
-        best_sellers_s=int(table.seconds("best_sellers", "30s", -1)) if "best_sellers" in table else 0,
+        best_sellers_s=_best_sellers_s(table) if "best_sellers" in table else 0,
     )
+
+
+def _best_sellers_s(table: Table) -> int:
+    kept_s = table.seconds("best_sellers", "30s", -1)
+    if not kept_s.is_integer() or not 0 <= kept_s <= _LONGEST_KEPT_S:
+        raise table.refuse(
+            "best_sellers", f"use whole seconds from 0 to {_LONGEST_KEPT_S}: the application counts them"
+        )
+    return int(kept_s)

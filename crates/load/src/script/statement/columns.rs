@@ -64,10 +64,21 @@ fn result_list<'p, 'a>(pieces: &'p [Piece<'a>]) -> Option<&'p [Piece<'a>]> {
     while pieces.get(start).is_some_and(|piece| is_word(piece, &["all", "distinct"])) {
         start += 1;
     }
-    let list = &pieces[start..];
-    let end = with_depth(list)
-        .find(|(_, piece, depth)| *depth == 0 && (is_word(piece, &AFTER) || piece.unit == Unit::Sign(b';')));
+    let list = &pieces[start + distinct_on(&pieces[start..])..];
+    // Of IS DISTINCT FROM it is no clause.
+    let is_clause = |i: usize| is_word(&list[i], &AFTER) && (i == 0 || !is_word(&list[i - 1], &["distinct"]));
+    let end =
+        with_depth(list).find(|(i, piece, depth)| *depth == 0 && (is_clause(*i) || piece.unit == Unit::Sign(b';')));
     Some(&list[..end.map_or(list.len(), |(i, ..)| i)])
+}
+
+/// How many pieces ON and its brackets are, which may stand behind DISTINCT.
+fn distinct_on(pieces: &[Piece<'_>]) -> usize {
+    if !pieces.first().is_some_and(|piece| is_word(piece, &["on"])) {
+        return 0;
+    }
+    let closes = |(_, piece, depth): &(usize, &Piece<'_>, i32)| *depth == 0 && piece.unit == Unit::Sign(b')');
+    with_depth(pieces).find(closes).map_or(0, |(i, ..)| i + 1)
 }
 
 /// The parts between commas outside of brackets.
@@ -133,12 +144,14 @@ mod tests {
 
     #[test]
     fn names_are_those_that_the_server_gives() {
-        let cases: [(&str, &[&str]); 14] = [
+        let cases: [(&str, &[&str]); 16] = [
             ("select 1 as one, 2 two", &["one", "two"]),
             ("SELECT a, t.b, s.t.C FROM t", &["a", "b", "c"]),
             ("select count(*), max(x) + 1 AS m from t", &["count", "m"]),
             ("select \"Big\", x AS \"a\"\"b\" from t", &["Big", "a\"b"]),
             ("select distinct a from (select b as c from u) x", &["a"]),
+            ("select distinct on (a, (b + 1)) a, c as d from t order by a", &["a", "d"]),
+            ("select a is distinct from b as c, d is not distinct from 1 as e from t", &["c", "e"]),
             ("with c as (select 1 as n) select n from c", &["n"]),
             ("insert into t (a) values (1) returning id, a as b", &["id", "b"]),
             ("update t set a = (select 1 as no) where id = 3 returning a", &["a"]),
