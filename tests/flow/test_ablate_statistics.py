@@ -53,6 +53,7 @@ class Machine:
     may_try_new: bool = True
     is_either_enough: bool = False
     saturation: float = 0.5
+    par: float = 0.0
     is_spoiled: Callable[[Config, Role], bool] = lambda config, role: False
     missed: Callable[[Config, Role], float] = lambda config, role: -0.1
 
@@ -208,9 +209,16 @@ def test_on_a_noisy_machine_more_of_the_gain_is_kept_than_noise_would_leave(monk
         return sum(case.machine.gain(case.ablation.current) for case in cases) / full
 
     monkeypatch.setattr("trimtab.flow.ablate.groups_to_try", remembered)
+    monkeypatch.setattr("trimtab.flow.ablate.is_as_sure", lambda *_: True)
     limited = kept()
     monkeypatch.setattr("trimtab.flow.ablate._GIVEN_UP", math.inf)
     assert kept() < 0.68 < limited
+
+
+def test_what_noise_hides_is_not_taken_away_where_the_gain_would_be_less_sure() -> None:
+    cases = [ablated(seed, 10, [0.1] * 4, 0.14, n_search=30, runs=16, n_repeats=3) for seed in range(4 * N_CASES)]
+    full = sum(case.machine.gain(case.ablation.full) for case in cases)
+    assert sum(case.machine.gain(case.ablation.current) for case in cases) > 0.8 * full
 
 
 def test_what_may_be_given_up_is_a_share_of_the_gain_where_noise_would_allow_more() -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.fakes import COST_S, FakeStudy
-from trimtab.flow import Steps, explore, refine
-from trimtab.measure import EarlyStop
+from trimtab.flow import Budget, ProofOptions, Steps, explore, refine
+from trimtab.measure import BaselineTrack, EarlyStop
 from trimtab.records import Context, Objective, Play, Role, Status, Trial, Verdict
 from trimtab.report import report_text
 from trimtab.space import Config, Value
@@ -226,8 +226,15 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         Trial(number=i, role=Role.SEARCH, config=config, context=Context("any", 1), status=Status.OK, loss=loss)
         for i, (config, loss) in enumerate(losses)
     ]
-    task: Any = SimpleNamespace(baseline=Config({"a": 0, "b": 0, "c": 0}), objective=Objective("throughput"))
-    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.1, in_question=trials, par=0.0)
+    task: Any = SimpleNamespace(
+        baseline=Config({"a": 0, "b": 0, "c": 0}),
+        objective=Objective("throughput"),
+        proof=ProofOptions(),
+        budget=Budget(trials=40),
+    )
+    scorer: Any = SimpleNamespace(
+        trials=trials, noise_sd=0.1, in_question=trials, par=0.0, track=BaselineTrack(), mean_cost_s=8.0
+    )
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:
         scorer.noise_sd = 0.05

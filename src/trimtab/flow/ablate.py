@@ -4,8 +4,8 @@ effect remain, so that the user gets few settings and not ninety (DESIGN law 2, 
 Every removal is a duel in alternating pairs: the config as it is now against the one without the group. A group goes
 
 - when the interval shows that it is not worth more than the tolerance ("needless"), or
-- when all pairs it may have are used, they do not show a worth, and the estimate lies within the tolerance ("not told
-  apart": the simpler config is preferred);
+- when all pairs it may have are used, they do not show a worth, the estimate lies within the tolerance, and the gain that is left
+  is as sure ("not told apart": the simpler config is preferred);
 
 it stays (a group is halved, and its halves are tried after what is larger) when its worth is proven, when the config fails
 without it, or when it seems worth more than the tolerance and pairs could not settle it ("undecided"). What the budget did not
@@ -26,6 +26,7 @@ from trimtab.errors import SpaceError
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import Duel, Purse, fight, new_duel
+from trimtab.flow.reserve import is_as_sure
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, groups_to_try
@@ -37,7 +38,6 @@ __all__ = [
     "Ablation",
     "Dropped",
     "ablate",
-    "ablation_allowance",
     "drop_line",
     "most_given_up",
     "start_ablation",
@@ -55,9 +55,6 @@ _LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
 
 _GIVEN_UP = 1 / 4
 """Of the gain (log-ratio), what all removals together may seem to cost."""
-
-_MIN_RUNS = 16
-"""Runs that the ablation may make where the budget counts trials and is small."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +127,6 @@ class Ablation:
         self.dropped, self.current, self.went_back = [], self.full, reason
 
 
-def ablation_allowance(task: Task) -> tuple[float, int]:
-    """(seconds, runs) that the ablation may use: its share of all the time, or of all the trials."""
-    table, budget = task.proof, task.budget
-    if not table.ablate:
-        return 0.0, 0
-    runs = math.ceil((budget.trials or 0) * table.ablation_share / (1 - table.ablation_share))
-    return (budget.seconds or 0.0) * table.ablation_share, max(_MIN_RUNS, runs) if table.ablation_share else 0
-
-
 def most_given_up(task: Task, tolerance: float, loss: float) -> float:
     """What all removals from a config together may seem to cost (log-ratio).
 
@@ -209,7 +197,7 @@ def _try_without(
         is_decided=lambda duel: _is_decided(ablation, duel, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )
-    return _judge(task, ablation, duel, group)
+    return _judge(task, scorer, ablation, duel, group)
 
 
 def _duel_over(task: Task, scorer: Scorer, ablation: Ablation, without: Config) -> Duel:
@@ -264,7 +252,7 @@ def _is_decided(ablation: Ablation, duel: Duel, *, is_group: bool) -> bool:
     return is_group and estimate - _LEAN_HALVE * ratio.se > within
 
 
-def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool:
+def _judge(task: Task, scorer: Scorer, ablation: Ablation, duel: Duel, group: list[str]) -> bool:
     """Drops or keeps what the duel was about; False when the group must be halved."""
     if duel.is_void:
         ablation.end = "failed"
@@ -282,7 +270,7 @@ def _judge(task: Task, ablation: Ablation, duel: Duel, group: list[str]) -> bool
         verdict, reason = "proven", figures
     elif duel.n_pairs < _MIN_PAIRS:
         verdict, reason = "not_measured", f"the budget of the ablation ended after {duel.n_pairs} of {_MIN_PAIRS} pairs"
-    elif math.log(duel.ratio.estimate) <= ablation.room:
+    elif math.log(duel.ratio.estimate) <= ablation.room and is_as_sure(task, scorer, duel.challenger, duel.reference):
         return _drop(task, ablation, duel, "not_told_apart", figures)
     else:
         verdict, reason = "undecided", f"{figures}: not proven, and too much to give away"

@@ -4,11 +4,12 @@ Runs are shared where they can be: the blocks of the proof hold the winner witho
 the winner serves the proof and the worth of every line. The proof ends when it is decided; with what the budget leaves after the
 lines' worth, it goes on until the gain is known well enough to be quoted.
 
-When the smaller config fails its proof although the larger one had looked better, the larger one is proven instead: the
-ablation must not lose a gain. When the proof's blocks show that one more line is needless, and prove the config without it, that
-one is the result. When the winner is refused for harm (it fails, varies from run to run, makes others wait), the best config that
-lacks something of it is brought to a proof of its own, while the budget allows one. So it is when the pairs show that its gain is
-none, and a wall-clock budget has time left; where no such config was measured, that time is searched in.
+Where noise hides what a few runs could tell of a setting, all are proven, and only then some are taken away, where the time
+allows a second proof. When the smaller config fails its proof although the larger one had looked better, the larger one is proven
+instead: the ablation must not lose a gain. When the proof's blocks show that one more line is needless, and prove the config
+without it, that one is the result. When the winner is refused for harm (it fails, varies from run to run, makes others wait), the
+best config that lacks something of it is brought to a proof of its own, while the budget allows one. So it is when the pairs show
+that its gain is none, and a wall-clock budget has time left; where no such config was measured, that time is searched in.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from trimtab.flow.ablate import Ablation, ablate, ablation_allowance, drop_line, start_ablation
+from trimtab.flow.ablate import Ablation, ablate, drop_line, start_ablation
 from trimtab.flow.ask import Steps, announced
 from trimtab.flow.losses import acceptable_losses, failed_run, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.refine import Refined
-from trimtab.flow.reserve import pairs_needed, proof_runs
+from trimtab.flow.reserve import ablation_allowance, has_room_for_ablation, is_clear, pairs_needed, proof_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome
@@ -125,11 +126,14 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
     n_before = len(outcome.refused)
     # The proof of another config says nothing of this one, should the study be stopped before it has its own.
     outcome.candidate, outcome.ablation, outcome.proof, outcome.worth = ablation.full, ablation, None, {}
-    if task.proof.ablate:
+    is_before = is_clear(task, scorer, ablation.full) or has_room_for_ablation(task, scorer, ablation.full)
+    if task.proof.ablate and is_before:
         yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
         outcome.candidate = ablation.current
+    tried = outcome.candidate
     duels = WorthDuels(task, scorer, ablation) if task.proof.ablate else None
-    proved = _proved(task, scorer, ablation, duels, allowance, n_before)
+    # Before any were taken away, there are too many lines to measure each in the proof's blocks.
+    proved = _proved(task, scorer, ablation, duels if is_before else None, allowance, n_before)
     prover = yield from announced(proved, scorer.say, "proving the winner in alternating pairs")
     outcome.proof = prover.conclude()
     if _should_go_back(task, scorer, ablation, outcome.proof):
@@ -138,11 +142,15 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
         duels = WorthDuels(task, scorer, ablation)
     if duels is None or not outcome.proof.is_better:
         return
+    if not is_before:
+        yield from _reduce_proven(task, scorer, outcome, allowance)
+        duels = WorthDuels(task, scorer, ablation) if ablation.n_runs else duels
+    is_of_prover = outcome.candidate == tried
     # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
-    keep = 0 if ablation.went_back else prover.n_runs_wanted
+    keep = prover.n_runs_wanted if is_of_prover else 0
     worth = duels.finish(allowance.purse(keep))
     yield from announced(worth, scorer.say, "measuring what each line is worth")
-    if not ablation.went_back and not _take_smaller(task, outcome, ablation, prover):
+    if is_of_prover and not _take_smaller(task, outcome, ablation, prover):
         outcome.worth = duels.lines()
         more = prover.run(lambda: prover.is_settled)
         yield from announced(more, scorer.say, "measuring the gain more closely")
@@ -257,6 +265,24 @@ def _proved(
     n_shared = sum(duel.n_pairs for duel in shared)
     allowance.spend(n_shared * scorer.pair_run_cost_s, n_shared)
     return prover
+
+
+def _reduce_proven(task: Task, scorer: Scorer, outcome: Outcome, allowance: _Allowance) -> Steps[None]:
+    """Takes from the proven config what it does not need, where the budget has room for a proof of the smaller one as well; where
+    that one fails, the proven one stands."""
+    ablation = outcome.ablation
+    if ablation is None:
+        return
+    yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
+    if not ablation.dropped:
+        return
+    scorer.say("proving the smaller config")
+    proof = yield from prove(task, scorer, ablation.current, n_before=len(outcome.refused) + 1)
+    if proof.is_better:
+        outcome.candidate, outcome.proof = ablation.current, proof
+    else:
+        n = len(ablation.dropped)
+        ablation.take_back(f"The config without {counted(n, 'needless knob')} was not proven, so the larger one stands")
 
 
 def _take_smaller(task: Task, outcome: Outcome, ablation: Ablation, prover: Prover) -> bool:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimtab.flow.ablate import ablation_allowance, most_given_up, without_lines
+from trimtab.flow.ablate import most_given_up, without_lines
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import (
@@ -26,7 +26,14 @@ from trimtab.flow.losses import (
     mean_loss,
 )
 from trimtab.flow.pairs import believable
-from trimtab.flow.reserve import finish_reserve_s, proof_reserve_s, refine_runs, runs_before_proof
+from trimtab.flow.reserve import (
+    finish_reserve_s,
+    has_room_for_ablation,
+    is_as_sure,
+    is_clear,
+    proof_reserve_s,
+    refine_runs,
+)
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
@@ -49,9 +56,6 @@ _TELLING = 1 / 3
 
 _MOST = 0.5
 """Of the leader's gain (log-ratio), that its core has at least."""
-
-_RUNS_PER_LINE = 4
-"""Runs that the ablation needs for a line, about."""
 
 _THIN_RUNS = 8
 """Runs that thinning may take; a wall-clock budget keeps what the proof needs."""
@@ -148,12 +152,12 @@ def refine(task: Task, scorer: Scorer, plays: Sequence[Play] = ()) -> Steps[Refi
 
 def _smaller(task: Task, scorer: Scorer, leader: Config, runs: _Runs, plays: Sequence[Play]) -> Steps[Config]:
     """`leader` or one of fewer settings; thinned by single runs where the budget has no room for pairs."""
-    has_room = _has_room_for_pairs(task, scorer, leader)
+    has_room = has_room_for_ablation(task, scorer, leader)
     if task.budget.seconds is not None and not has_room:
         # A line that thinning takes away needs no pairs: it may use the ablation's time.
         runs = _Runs(task, scorer, _THIN_RUNS, proof_reserve_s(task, scorer, _n_lines(task, leader)))
     simpler = yield from _simpler(task, scorer, leader, runs)
-    if has_room or _has_room_for_pairs(task, scorer, simpler):
+    if has_room or has_room_for_ablation(task, scorer, simpler) or not is_clear(task, scorer, simpler):
         return simpler
     return (yield from _thinned(task, scorer, simpler, leader, runs, plays))
 
@@ -190,7 +194,7 @@ def _best_of(
         config = min(open_ones, key=lambda config: len(fresh_losses(scorer.trials, config)))
         if (yield from runs.repeat(config)) == math.inf:
             chosen.remove(config)
-    return pair[1] if pair is not None else None
+    return _simplest_as_sure(task, scorer, chosen)
 
 
 def _hidden(scorer: Scorer, best: Config, chosen: Sequence[Config]) -> list[Config]:
@@ -211,6 +215,17 @@ def _best_and_simplest(task: Task, scorer: Scorer, chosen: Sequence[Config]) -> 
         return None
     tied = [c for c in chosen if means[c] < scorer.par and means[c] - means[best] <= _TIED * _se(scorer, c, best)]
     return best, min(tied, key=lambda config: (_n_lines(task, config), means[config]))
+
+
+def _simplest_as_sure(task: Task, scorer: Scorer, chosen: Sequence[Config]) -> Config | None:
+    """Of those that noise does not tell from the best of `chosen`, the one of the fewest settings whose gain is as sure: what
+    noise hides would be given up with its proof."""
+    left = list(chosen)
+    while (pair := _best_and_simplest(task, scorer, left)) is not None:
+        if is_as_sure(task, scorer, pair[1], pair[0]):
+            return pair[1]
+        left.remove(pair[1])
+    return None
 
 
 def _is_in_doubt(task: Task, scorer: Scorer, best: Config, simplest: Config) -> bool:
@@ -265,16 +280,6 @@ def _n_lines(task: Task, config: Config) -> int:
     return len(config.difference(task.baseline))
 
 
-def _has_room_for_pairs(task: Task, scorer: Scorer, leader: Config) -> bool:
-    """Whether the ablation can try every line of `leader` in pairs."""
-    n_lines = _n_lines(task, leader)
-    seconds, runs = ablation_allowance(task)
-    if task.budget.seconds is not None:
-        # The proof comes first: the ablation gets what it leaves.
-        runs = int(min(seconds / max(scorer.pair_run_cost_s, 1e-9), runs_before_proof(task, scorer, leader)))
-    return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
-
-
 def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[Config]:
     """A config of fewer settings that was measured in full, and seems to do as much but for what they may cost; else `leader`."""
     slack, best = max(task.proof.min_gain, scorer.noise_sd), fresh_mean(scorer.trials, leader)
@@ -287,7 +292,8 @@ def _simpler(task: Task, scorer: Scorer, leader: Config, runs: _Runs) -> Steps[C
         config = min(close, key=lambda c: losses[c] + 0.5 * task.proof.min_gain * _n_lines(task, c), default=None)
         if config is None or runs.is_empty:
             break
-        if (yield from runs.repeat(config)) <= limits.pop(config):
+        loss = yield from runs.repeat(config)
+        if loss <= limits.pop(config) and is_as_sure(task, scorer, config, leader):
             return config
     return leader
 

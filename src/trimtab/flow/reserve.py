@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from trimtab.flow.ablate import ablation_allowance
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.flow.losses import fresh_losses
 from trimtab.flow.pairs import proof_pool
@@ -20,7 +19,11 @@ from trimtab.records import Status, Trial
 from trimtab.space import Config
 
 __all__ = [
+    "ablation_allowance",
     "finish_reserve_s",
+    "has_room_for_ablation",
+    "is_as_sure",
+    "is_clear",
     "least_proof_s",
     "pairs_needed",
     "proof_reserve_s",
@@ -49,8 +52,20 @@ _UNLUCKY = 1.75
 _LONG_RUNS = 100
 """Runs of a budget from which on the proof is kept a pair for that case; a shorter one needs them to take settings away."""
 
+_CLEAR_PAIRS = 1
+"""Pairs above the least number within which the proof of a clear gain ends."""
+
+_GIVEN_UP = 0.1
+"""Of a gain that is not clear, less one standard error, what fewer settings may cost: its proof takes a quarter more pairs."""
+
 _LARGE = 1.0
 """A gain (log-ratio) of which the least number of pairs is proof."""
+
+_RUNS_PER_LINE = 4
+"""Runs that the ablation needs for a line, about."""
+
+_MIN_ABLATION_RUNS = 16
+"""Runs that the ablation may make where the budget counts trials and is small."""
 
 _REFINE_RUNS, _MOST_REFINE_RUNS = 6, 24
 _REFINE_SHARE = 0.15
@@ -130,6 +145,25 @@ def proof_runs(task: Task, n_pairs: int) -> int:
     return n_pairs * (3 if task.proof.advice is True else 2)
 
 
+def ablation_allowance(task: Task) -> tuple[float, int]:
+    """(seconds, runs) that the ablation may use: its share of all the time, or of all the trials."""
+    table, budget = task.proof, task.budget
+    if not table.ablate:
+        return 0.0, 0
+    runs = math.ceil((budget.trials or 0) * table.ablation_share / (1 - table.ablation_share))
+    return (budget.seconds or 0.0) * table.ablation_share, max(_MIN_ABLATION_RUNS, runs) if table.ablation_share else 0
+
+
+def has_room_for_ablation(task: Task, scorer: Scorer, config: Config) -> bool:
+    """Whether the ablation can try every line of `config` in pairs."""
+    n_lines = len(config.difference(task.baseline))
+    seconds, runs = ablation_allowance(task)
+    if task.budget.seconds is not None:
+        # The proof comes first: the ablation gets what it leaves.
+        runs = int(min(seconds / max(scorer.pair_run_cost_s, 1e-9), runs_before_proof(task, scorer, config)))
+    return n_lines <= 1 or runs >= _RUNS_PER_LINE * n_lines
+
+
 def runs_before_proof(task: Task, scorer: Scorer, config: Config) -> float:
     """Runs that a wall-clock budget has, beside those of the proof of `config`; a budget of trials has any number."""
     if task.budget.seconds is None:
@@ -141,10 +175,9 @@ def runs_before_proof(task: Task, scorer: Scorer, config: Config) -> float:
 def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95) -> int:
     """Pairs after which the proof of `config` at `level` will have decided, if its gain is what it seems to be less one standard
     error; within the study's least and largest number."""
-    losses = fresh_losses(scorer.trials, config)
-    if not losses or scorer.noise_sd == 0:
+    gain = _sure_gain(scorer, config)
+    if math.isinf(gain) or scorer.noise_sd == 0:
         return task.proof.min_pairs
-    gain = -sum(losses) / len(losses) - scorer.noise_sd / math.sqrt(len(losses))
     effect = gain - math.log1p(task.proof.min_gain)
     if effect <= 0 and scorer.par == math.inf:
         return task.proof.min_pairs  # to meet a constraint that the baseline misses needs no gain
@@ -155,3 +188,32 @@ def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95
         # The least number may by chance scatter more than that, and then one pair more decides.
         n = max(n, min(observations_needed(effect, _UNLUCKY * sd, least + 1, level, pool), task.proof.max_pairs))
     return max(least, n)
+
+
+def is_clear(task: Task, scorer: Scorer, config: Config) -> bool:
+    """Whether the gain of `config` stands out of the noise, so that about the least number of pairs is its proof. Where it does
+    not, a few runs cannot tell what a setting of it is worth."""
+    if scorer.par == math.inf:
+        return True  # to meet a constraint that the baseline misses needs no gain
+    is_short = pairs_needed(task, scorer, config) <= task.proof.min_pairs + _CLEAR_PAIRS
+    return is_short and _sure_gain(scorer, config) > math.log1p(task.proof.min_gain)
+
+
+def is_as_sure(task: Task, scorer: Scorer, config: Config, other: Config) -> bool:
+    """Whether `config` may be taken in place of `other` without giving up its proof: its gain is clear, or about as sure as that
+    of the other, which may have none."""
+    if config == other or is_clear(task, scorer, config):
+        return True
+    # By as many runs of each: the one that was measured more often is no better for it.
+    n_runs = min(len(fresh_losses(scorer.trials, each)) for each in (config, other))
+    sure, others = (_sure_gain(scorer, each, n_runs) for each in (config, other))
+    return others <= 0 or sure >= (1 - _GIVEN_UP) * others
+
+
+def _sure_gain(scorer: Scorer, config: Config, n_runs: int = 0) -> float:
+    """What `config` gains (log-ratio), by the runs that did not choose it, less one standard error of the mean of all of them or
+    of `n_runs`; -inf without any."""
+    losses = fresh_losses(scorer.trials, config)
+    if not losses:
+        return -math.inf
+    return -sum(losses) / len(losses) - scorer.noise_sd / math.sqrt(n_runs or len(losses))
