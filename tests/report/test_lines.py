@@ -25,6 +25,8 @@ from trimtab.history import read_verdict
 from trimtab.measure import LabelStats
 from trimtab.records import Role, Trial, Verdict
 from trimtab.report import render_html, report_text, summarise, to_json
+from trimtab.report.explain_charts import worth_figure
+from trimtab.report.facts import Gain, LineWorth
 from trimtab.report.lines import ablation_text, line_worths, path_points
 from trimtab.space import Value
 
@@ -174,6 +176,16 @@ def test_the_page_says_the_same_and_draws_it(ablated: Study) -> None:
     assert path["x"] == [0, 1, 4, 6]
     assert path["y"][2] == 1.82
     assert path["marker"]["symbol"][2] == "star"
+
+
+def test_half_of_an_interval_is_not_drawn() -> None:
+    """After one pair nothing is known of how much more a setting may be worth."""
+    line = LineWorth("shared_buffers", "undecided", Gain(1.66, 0.0, math.nan), 1, 0, Gain(1.04, 0.54, 1.98), 2, "")
+    drawn_worth = worth_figure([line], "times as fast")
+    assert drawn_worth is not None
+    alone, without = (trace["error_x"] for trace in drawn_worth["data"])
+    assert (without["array"], without["arrayminus"]) == ([0.0], [0.0])
+    assert (alone["array"], alone["arrayminus"]) == ([pytest.approx(0.94)], [pytest.approx(0.5)])
 
 
 def test_the_path_takes_the_winners_values_only(ablated: Study) -> None:

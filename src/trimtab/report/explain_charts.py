@@ -107,10 +107,11 @@ def _forest(name: str, colour: str, symbol: str, rows: Sequence[tuple[str, Gain]
 
 
 def _errors(gains: Sequence[Gain], colour: str) -> Figure:
+    """No bar where one end is unknown: half of one would look like an interval."""
     return {
         "type": "data",
-        "array": [finite(gain.high - gain.estimate) for gain in gains],
-        "arrayminus": [finite(gain.estimate - gain.low) for gain in gains],
+        "array": [finite(gain.high - gain.estimate) if gain.range_text else 0.0 for gain in gains],
+        "arrayminus": [finite(gain.estimate - gain.low) if gain.range_text else 0.0 for gain in gains],
         "thickness": 1.5,
         "width": 4,
         "color": colour,
