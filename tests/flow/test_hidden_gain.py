@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.flow.test_study import TASK, answer
-from trimtab.flow import Ask, Budget, Scorer, Steps, Study, Task
+from trimtab.flow import Ask, Budget, Scorer, Steps, Stopped, Study, Task
 from trimtab.flow.finish import finish
 from trimtab.flow.prove import Proof, prove
 from trimtab.flow.refine import Refined
@@ -40,7 +41,8 @@ def finished(gain: float, n_needed: int, noise: float, seconds: float, seed: int
             yield Ask(config=task.baseline, role=Role.BASELINE)
         for _ in range(N_REPEATS):
             yield Ask(config=WINNER, role=Role.REPEAT)
-        yield from finish(task, scorer, outcome, Refined(WINNER), nothing)
+        with suppress(Stopped):
+            yield from finish(task, scorer, outcome, Refined(WINNER), nothing)
         return outcome
 
     study: Study[Any] = Study(task, flow)
@@ -93,3 +95,23 @@ def test_where_time_is_left_settings_go_after_the_proof_if_the_smaller_config_is
     assert bool(outcome.ablation.went_back) is not is_proven
     assert set(outcome.worth) == lines
     assert Role.PROOF_CANDIDATE in roles[: roles.index(Role.ABLATION)]
+
+
+def test_a_study_that_is_stopped_while_settings_go_has_proven_the_larger_config(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stopped(*_: object, **__: object) -> Steps[Proof]:
+        yield from ()
+        raise Stopped("enough")
+
+    monkeypatch.setattr("trimtab.flow.finish.is_clear", lambda *_: False)
+    monkeypatch.setattr("trimtab.flow.finish.has_room_for_ablation", lambda *_: False)
+    monkeypatch.setattr("trimtab.flow.finish.prove", stopped)
+    outcome, roles = finished(1.8, 2, 0.06, seconds=800.0)
+    assert Role.ABLATION in roles
+    assert outcome.candidate == WINNER
+    assert outcome.proof is not None
+    assert outcome.proof.is_better
+    assert outcome.ablation is not None
+    assert (outcome.ablation.current, outcome.ablation.dropped) == (WINNER, [])
+    assert outcome.ablation.went_back

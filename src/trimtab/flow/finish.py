@@ -273,16 +273,17 @@ def _reduce_proven(task: Task, scorer: Scorer, outcome: Outcome, allowance: _All
     ablation = outcome.ablation
     if ablation is None:
         return
-    yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
-    if not ablation.dropped:
-        return
-    scorer.say("proving the smaller config")
-    proof = yield from prove(task, scorer, ablation.current, n_before=len(outcome.refused) + 1)
-    if proof.is_better:
-        outcome.candidate, outcome.proof = ablation.current, proof
-    else:
-        n = len(ablation.dropped)
-        ablation.take_back(f"The config without {counted(n, 'needless knob')} was not proven, so the larger one stands")
+    try:
+        yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
+        if ablation.dropped:
+            scorer.say("proving the smaller config")
+            proof = yield from prove(task, scorer, ablation.current, n_before=len(outcome.refused) + 1)
+            if proof.is_better:
+                outcome.candidate, outcome.proof = ablation.current, proof
+    finally:  # a study that is stopped on the way has proven the larger one, too
+        if ablation.dropped and outcome.candidate != ablation.current:
+            n = counted(len(ablation.dropped), "needless knob")
+            ablation.take_back(f"The config without {n} was not proven, so the larger one stands")
 
 
 def _take_smaller(task: Task, outcome: Outcome, ablation: Ablation, prover: Prover) -> bool:
