@@ -348,6 +348,20 @@ def test_two_collectors_at_once_are_refused() -> None:
 BARE = "# sizes\ncaches:\n  keys:   # computed\n  rows: 1\ncounters:\nlast: x\n"
 
 
+@pytest.mark.parametrize("mark", ["\ufeff", "\xef\xbb\xbf"], ids=["one character", "three bytes"])
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("a: 1\nb: 2\n", "a"), ("a:\n  b: 1\n", "a.b"), ("--- # top\na: 1\n", "a"), ("# top\na: 1\n", "a")],
+)
+def test_the_mark_of_the_byte_order_is_kept_and_no_part_of_a_key(mark: str, text: str, address: str) -> None:
+    codec = YamlLines()
+    found = codec.find(mark + text, address)
+    assert found is not None
+    assert (found.value, found.line) == ("1", text[: text.index("1")].count("\n") + 1)
+    assert codec.write(mark + text, {address: "3", "new": "4"}) == mark + codec.write(text, {address: "3", "new": "4"})
+    assert codec.write(mark + text, {address: None}) == mark + codec.write(text, {address: None})
+
+
 def test_a_key_without_a_value_is_given_one_and_loses_it_again() -> None:
     """As cassandra.yaml has key_cache_size, which the node computes then."""
     codec = YamlLines()

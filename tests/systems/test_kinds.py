@@ -19,7 +19,7 @@ from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.file_knobs import unknown_value
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.plays import fitting_plays
-from trimtab.systems.rules import check_rules, constraints
+from trimtab.systems.rules import check_rules, constraints, memory_of
 
 __all__ = ["cache", "folder"]
 
@@ -92,6 +92,30 @@ def test_a_play_that_says_more_does_not_set_less(kind: str, play: str, knob: str
     found = fitting_plays({name: target.catalog.play[name] for name in play.split()}, states, facts)
     assert all(each.settings[knob] > states[knob].knob.default for each in found)
     assert found or clients <= 401
+
+
+def _example(kind: str, folder: Path, **running: Any) -> tuple[Any, dict[str, KnobState]]:
+    """The catalogue of a kind, and its knobs at their defaults but for those that are `running`."""
+    target = plugins.load("targets", kind).from_settings("x", {"memory": "1GiB"}, state_dir=folder)
+    knobs = {name: target._example_knob(name) for name in target.catalog.knob}
+    return target.catalog, {n: KnobState(knob=own, running=running.get(n, own.default)) for n, own in knobs.items()}
+
+
+@pytest.mark.parametrize("protocols", ["h2c http/1.1", "h2 h2c http/1.1"])
+def test_threads_of_http2_take_memory_where_it_is_spoken(protocols: str, tmp_path: Path) -> None:
+    """Of each process; the second list of protocols is none that the catalogue knows."""
+    more = {"MaxRequestWorkers": 400, "ThreadsPerChild": 25, "H2MinWorkers": 25, "H2MaxWorkers": 100}
+    sizes = {"H2StreamMaxMemSize": 32 << 10}
+    for mpm, n_processes in (("event", 16), ("prefork", 400)):
+        for spoken, n_threads in ((protocols, n_processes * 100), ("http/1.1", 0)):
+            catalog, states = _example("httpd", tmp_path, mpm=mpm, Protocols=spoken, **more, **sizes)
+            use = memory_of(catalog, states, {"clients": 1.0}, budget_bytes=8 << 30).use({})
+            assert use["http2"] == n_threads * (288 << 10)
+    catalog, states = _example("httpd", tmp_path, Protocols=protocols, **more, **sizes)
+    bound = memory_of(catalog, states, {"clients": 1.0}, budget_bytes=1 << 30).constraint(["H2MaxWorkers"])
+    assert bound is not None
+    knobs = {"H2MaxWorkers": states["H2MaxWorkers"].knob}
+    assert [bound.is_met({"H2MaxWorkers": n}, knobs) for n in (100, 1000)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,16 @@ _CACHE = (
 
 
 class TestMongodConf(CodecSuite):
-    @pytest.fixture(params=["in a group", "beside it", "new text"])
+    @pytest.fixture(params=["in a group", "beside it", "new text", "after a mark"])
     def sample(self, request: pytest.FixtureRequest) -> CodecSample:
+        if request.param == "after a mark":
+            return CodecSample(
+                codec=MongodConf(),
+                text="\xef\xbb\xbfstorage:\n  dbPath: /data # here\n  wiredTiger:\n    engineConfig:\n      cacheSizeGB: 2\n",
+                changes={f"{KEY}.cacheSizeGB": "3"},
+                added={"storage.journal.commitIntervalMs": "50", f"{KEY}.configString#cache_overhead": "9"},
+                kept=("\xef\xbb\xbfstorage:", "# here"),
+            )
         if request.param == "new text":
             return CodecSample(
                 codec=MongodConf(),
@@ -142,6 +150,26 @@ def test_values_in_use_come_from_three_answers() -> None:
     assert values[f"{ENGINE}eviction_dirty_target"] == "10"
     assert values[f"{ENGINE}eviction.threads_min"] == "4"
     assert not any("featureCompatibilityVersion" in address for address in values)
+
+
+@pytest.mark.parametrize(
+    ("asked", "used_mb", "shown"),
+    [
+        (0.35, 358, "0.35"),  # 358.4 MB
+        (0.25, 256, "0.25"),
+        (2.0, 2048, "2"),
+        (0.35, 512, "0.5"),  # set since by wiredTigerEngineRuntimeConfig
+        (None, 358, "0.3496"),
+    ],
+)
+def test_a_cache_in_whole_megabytes_is_the_one_that_was_asked_for(
+    asked: float | None, used_mb: int, shown: str
+) -> None:
+    """Or it would differ from its file for ever, and nothing could be tuned that needs a restart."""
+    engine = {} if asked is None else {"cacheSizeGB": asked}
+    options = {"parsed": {"storage": {"wiredTiger": {"engineConfig": engine}}}}
+    status = {"wiredTiger": {"cache": {"maximum bytes configured": used_mb << 20}}}
+    assert values_of({}, options, status) == {f"{KEY}.cacheSizeGB": shown}
 
 
 def test_a_parameter_of_the_file_has_the_value_that_was_set_since() -> None:

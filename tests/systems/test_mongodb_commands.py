@@ -127,6 +127,15 @@ def test_a_reload_of_named_settings_leaves_the_others(client: list[dict[str, Any
     assert [command for command in client if "setParameter" in command] == [{"setParameter": 1, "syncdelay": 20}]
 
 
+def test_a_reload_of_a_file_with_a_mark_before_its_first_character_works(
+    client: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_text("setParameter:\n  ttlMonitorSleepSecs: 5\n", encoding="utf-8-sig")
+    assert main(["mongodb://127.0.0.1:27017/", "--reload", str(conf)]) == 0
+    assert client[-1] == {"setParameter": 1, "ttlMonitorSleepSecs": 5}
+
+
 def test_a_wrong_address_is_told(client: list[dict[str, Any]]) -> None:
     with pytest.raises(TargetError, match="the address of the mongod cannot be read: Invalid URI scheme"):
         Mongod("http://x")

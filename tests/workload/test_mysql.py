@@ -152,6 +152,37 @@ def test_bytes_that_are_no_text_are_not_sampled(shop: Endpoint) -> None:
             server.sample(session, ["bytes"], "uid", 5)
 
 
+def test_bit_fields_are_asked_for_and_written_as_they_are(shop: Endpoint, tmp_path: Path) -> None:
+    """Of the two values each has its own row, and what is written back is the same value."""
+    with server_of(shop).connect() as session:
+        session.execute("CREATE TABLE flagged (id int AUTO_INCREMENT PRIMARY KEY, flags BIT(10))")
+        session.execute("CREATE TABLE met (flags BIT(10), n int)")
+        session.execute("INSERT INTO flagged (flags) VALUES (5), (577)")
+    flags = {"flags": {"type": "column", "table": "flagged", "column": "flags"}}
+    text = "INSERT INTO met SELECT :flags, COUNT(*) FROM flagged WHERE flags = :flags;"
+    workload = sql(tmp_path, text, parameters=flags, start_state="none")
+    log = load(workload, shop)
+    assert not log.error_classes, log.errors
+    found = rows(shop, "shop", "SELECT DISTINCT flags + 0, n FROM met ORDER BY 1")
+    assert found == [(5, 1), (577, 1)]
+
+
+def test_events_are_in_no_copy_and_that_is_told(shop: Endpoint, tmp_path: Path) -> None:
+    server_of(shop).run_script("CREATE EVENT tidy ON SCHEDULE EVERY 1 DAY DO DELETE FROM seen")
+    workload = sql(
+        tmp_path, "UPDATE item SET price = price + 1 WHERE id = :id;", parameters=COLUMN, start_state="template"
+    )
+    told: list[str] = []
+    workload.prepare(shop, told.append)
+    workload.reset(shop, told.append)
+    workload.reset(shop, told.append)
+    assert [line for line in told if "event" in line] == [
+        "database=shop has 1 event (tidy): the copies that runs use have none; the event scheduler goes on in the original"
+    ]
+    assert rows(shop, "shop", "SELECT event_schema FROM information_schema.events") == [("shop",)]
+    workload.clean_up(shop)
+
+
 def test_own_statements_with_sampled_parameters(shop: Endpoint, tmp_path: Path) -> None:
     workload = sql(tmp_path, "SELECT price FROM item WHERE id = :id;", parameters=COLUMN)
     told: list[str] = []

@@ -156,7 +156,7 @@ fn generator(options: &Bound<'_, PyDict>) -> PyResult<script::Generator> {
             alphabet: item(options, "alphabet")?,
         },
         "choice" => Generator::Choice { values: texts(options)?.collect(), weights: Some(item(options, "weights")?) },
-        "rows" => Generator::Rows { rows: texts(options)?.map(|value| vec![value]).collect(), pick: pick(options)? },
+        "rows" => Generator::Rows { rows: rows(options)?, pick: pick(options)? },
         "date" => Generator::Date { low: item(options, "low")?, high: item(options, "high")? },
         "timestamp" => Generator::Timestamp { low: item(options, "low")?, high: item(options, "high")? },
         "uuid" => Generator::Uuid,
@@ -184,6 +184,22 @@ fn pick(options: &Bound<'_, PyDict>) -> PyResult<Pick> {
         "zipfian" => Ok(Pick::Zipfian { s: skew, scrambled: true }),
         _ => Err(PyValueError::new_err(format!("generator {options}: rows have no distribution {distribution:?}"))),
     }
+}
+
+/// A value of a column: a number where the server would take its text for another value.
+#[derive(FromPyObject)]
+enum Sampled {
+    Text(String),
+    Number(i64),
+}
+
+fn rows(options: &Bound<'_, PyDict>) -> PyResult<Vec<Vec<Value>>> {
+    let sampled: Vec<Sampled> = item(options, "values")?;
+    let value = |each| match each {
+        Sampled::Text(text) => Value::Text(text),
+        Sampled::Number(number) => Value::Int(number),
+    };
+    Ok(sampled.into_iter().map(|each| vec![value(each)]).collect())
 }
 
 fn texts(options: &Bound<'_, PyDict>) -> PyResult<impl Iterator<Item = Value>> {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from trimtab.host import CommandResult
 from trimtab.systems.reach import Place
@@ -18,8 +19,15 @@ def may_ask(reach: Place) -> bool:
     return reach.account is not None and (reach.account.is_me or os.geteuid() == 0)
 
 
-def program_says(reach: Place, argv: Sequence[str]) -> CommandResult | None:
+def program_says(
+    reach: Place, argv: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+) -> CommandResult | None:
     """Runs the server's program as the server's user, with nothing of this user's; None where it is unknown, or may not be run.
+
+    Args:
+        reach: the way to the server.
+        argv: the program, and what it is asked.
+        environment: what it finds there beside a plain PATH.
 
     Raises:
         TargetError: it cannot be run, or takes too long.
@@ -32,5 +40,5 @@ def program_says(reach: Place, argv: Sequence[str]) -> CommandResult | None:
         timeout_s=_TIMEOUT_S,
         user=None if account.is_me else account.uid,
         group=None if account.is_me else account.gid,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        env={**environment, "PATH": "/usr/bin:/bin", "LC_ALL": "C"},
     )

@@ -22,6 +22,9 @@ _VALUE = re.compile(
     r"(?P<raw>\"[^\"\\]*\"|'[^']*'|(?![^#]*:(?:\s|$))[^#\"'|>\[{&*!%@`\s][^#]*?(?:(?<=[^\s])#[^#]*?)*)(?P<tail>[ \t]+#.*|[ \t]*)"
 )
 _STEP = 2
+_MARK = re.compile("\ufeff|\xef\xbb\xbf")
+"""What some editors put before the first character of a file, as one character, or as bytes that nobody has decoded: no part of
+the text (YAML 1.2.2, 5.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +124,17 @@ class YamlLines(LineCodec):
         return text
 
 
+def _lines(text: str) -> Iterator[Line]:
+    """Every line, the first one without the mark of the byte order."""
+    mark = _MARK.match(text)
+    for line in lines_of(text):
+        start = mark.end() if mark is not None and line.start == 0 else line.start
+        yield Line(line.words[start - line.start :], start, line.next_start)
+
+
 def _is_bare(key: _Key, text: str) -> bool:
     """Whether it has no value, and nothing below it but comments."""
-    below = (line.words for line in lines_of(text) if line.start > key.line.start)
+    below = (line.words for line in _lines(text) if line.start > key.line.start)
     following = next((words for words in below if words.strip() and not words.lstrip().startswith("#")), "")
     deeper = len(following) - len(following.lstrip(" ")) > key.indent
     is_item = following.lstrip().startswith("- ") and len(following) - len(following.lstrip(" ")) == key.indent
@@ -134,7 +145,7 @@ def _keys(text: str) -> Iterator[_Key]:
     """Every key of a mapping that is no list's, with its path."""
     above: list[tuple[int, str]] = []
     closed: int | None = None  # lines deeper than this belong to something that has no addresses
-    lines = [line for line in lines_of(text) if line.words.strip() and not line.words.lstrip().startswith("#")]
+    lines = [line for line in _lines(text) if line.words.strip() and not line.words.lstrip().startswith("#")]
     for index, line in enumerate(lines):
         indent = len(line.words) - len(line.words.lstrip(" "))
         if closed is not None and indent > closed:

@@ -54,7 +54,8 @@ _COUNTED = re.compile(
 )
 """What of serverStatus only grows; the rest are states, maxima and averages."""
 
-_GB = 1 << 30
+_CACHE = "storage.wiredTiger.engineConfig.cacheSizeGB"
+_MB, _GB = 1 << 20, 1 << 30
 
 
 @cache
@@ -102,13 +103,21 @@ def values_of(
         found["operationProfiling.slowOpSampleRate"] = _text(profile["sampleRate"])
     cache_bytes = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
     if cache_bytes is not None:
-        found["storage.wiredTiger.engineConfig.cacheSizeGB"] = f"{float(cache_bytes) / _GB:.4g}"
+        found[_CACHE] = _cache_gb(found.get(_CACHE), float(cache_bytes))
     for text in (str(options.get("parsed", {}).get("storage", {}).get("wiredTiger", {}).get("engineConfig", {})
                      .get("configString", "")), str(parameters.get(RUNTIME, ""))):  # fmt: skip
         # Later settings count; what was set at run time comes last.
         found |= _engine_values(text)
     found.pop("storage.wiredTiger.engineConfig.configString", None)
     return found
+
+
+def _cache_gb(asked: str | None, used_bytes: float) -> str:
+    """The size of the cache in use: as it was asked for at the start, where it is what a mongod makes of that. It takes whole
+    megabytes (`WiredTigerUtil::getCacheSizeMB` in its source): 0.35 GB of a file would be 0.3496 GB for ever."""
+    if asked is not None and abs(float(asked) * _GB - used_bytes) < _MB:
+        return f"{float(asked):.12g}"
+    return f"{used_bytes / _GB:.4g}"
 
 
 def _engine_values(text: str) -> dict[str, str]:

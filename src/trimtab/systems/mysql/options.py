@@ -4,37 +4,83 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from trimtab.errors import TargetError
+from trimtab.host import open_regular
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.own_program import program_says
 
 __all__ = ["given_options", "option_files", "start_values"]
 
-_DEFAULTS = ("--defaults-file=", "--defaults-extra-file=")
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf")
-_INCLUDE = re.compile(rb"^\s*!include(dir)?\s+(\S+)", re.MULTILINE)
+"""What every build reads: where its program cannot be asked for the whole list."""
+_LIST = "Default options are read from the following files in the given order:\n"
+_PLACES = ("HOME", "MYSQL_HOME", "MARIADB_HOME")
+"""Variables of its environment that say where more of them are."""
+_INCLUDE = re.compile(rb"^[ \t]*![ \t]*include(dir)?[ \t]+(.*\S)", re.MULTILINE)
 _ROW = re.compile(r"^([a-z][a-z0-9-]*) +(.*)$")
 _DEPTH = 10
 """As deep as the server itself follows inclusions."""
+_MOST_BYTES = 1 << 20
+"""Of one option file, where others are named."""
+_asked: WeakKeyDictionary[Reach, tuple[object, Sequence[str]]] = WeakKeyDictionary()
+"""Server -> program and environment, and what that program reads by itself: each look at the server wants to know."""
 
 
 def option_files(reach: Reach) -> list[Path]:
     """The files that the server reads at its start, as far as this machine shows them, ours among them even if missing.
 
-    They are those of its command line (else the usual two), what these include, and the folder of our own file.
+    They are those of its command line and those that its program reads by itself, what these include, and the folder of our own
+    file.
     """
-    named = [word.partition("=")[2] for word in reach.argv if word.startswith(_DEFAULTS)]
     found: dict[Path, None] = {}
     if reach.include_file is not None:
         found[reach.include_file] = None
         found.update(dict.fromkeys(_of_folder(reach.include_file.parent)))
     if reach.pid is not None or reach.data_dir is not None:
-        for text in named or _USUAL:
+        for text in _read_at_start(reach):
             _follow(Path(text), found, 0)
     return sorted(found)
+
+
+def _read_at_start(reach: Reach) -> Sequence[str]:
+    """The files that may include others: the one that the command line puts in the place of all; else the program's own, and
+    what the command line adds."""
+    named = {option: path for option, sign, path in (word.partition("=") for word in reach.argv) if sign}
+    if "--no-defaults" in reach.argv:
+        return ()
+    if "--defaults-file" in named:
+        return (named["--defaults-file"],)
+    more = named.get("--defaults-extra-file")
+    return (*_own(reach), *((more,) if more is not None else ()))
+
+
+def _own(reach: Reach) -> Sequence[str]:
+    """Those of its program, by its own word: builds differ, and so does what stands in the environment of the server."""
+    if not any(reach.argv):
+        return _USUAL
+    environment = _environment(reach)
+    asked = (reach.argv[0], environment)
+    if reach not in _asked or _asked[reach][0] != asked:
+        text = _run(reach, [reach.argv[0], "--no-defaults", "--help", "--verbose"]) or ""
+        words = text.partition(_LIST)[2].partition("\n")[0].split()
+        home = environment.get("HOME", "~")
+        paths = (f"{home}{word[1:]}" if word.startswith("~/") else word for word in words)
+        _asked[reach] = (asked, tuple(path for path in paths if path.startswith("/")) or _USUAL)
+    return _asked[reach][1]
+
+
+def _environment(reach: Reach) -> Mapping[str, str]:
+    """What of the server's environment says where its files are; {} while it is down, or where this user may not see it."""
+    try:
+        words = Path(f"/proc/{reach.pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(word).partition("=") for word in words)
+    return {name: value for name, _, value in pairs if name in _PLACES}
 
 
 def _of_folder(folder: Path) -> list[Path]:
@@ -46,10 +92,13 @@ def _of_folder(folder: Path) -> list[Path]:
 
 def _follow(path: Path, found: dict[Path, None], depth: int) -> None:
     try:
-        content = path.read_bytes()
+        with os.fdopen(open_regular(path), "rb") as file:
+            content = file.read(_MOST_BYTES)
     except OSError:
         return
     found[path] = None
+    if path.is_symlink():  # as Debian's /etc/mysql/my.cnf: what changes is the file that it leads to
+        found[Path(os.path.realpath(path))] = None
     if depth >= _DEPTH:
         return
     for is_folder, name in _INCLUDE.findall(content):
@@ -96,7 +145,7 @@ def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _run(reach: Reach, argv: Sequence[str]) -> str | None:
     try:
-        result = program_says(reach, argv)
+        result = program_says(reach, argv, _environment(reach))
     except TargetError:
         return None
     return result.stdout if result is not None and result.exit_code == 0 else None

@@ -151,6 +151,14 @@ class Store(ABC):
         """
         return 0
 
+    def left_behind(self, session: Session, source: str) -> str:
+        """What `clone` leaves out of its copies, for no load can miss it, in a line for people; "" usually.
+
+        Raises:
+            ServerError: the server does not say.
+        """
+        return ""
+
     def after_copy(self, session: Session) -> str:
         """Lets the server finish what `clone` has left to do; what people should know of it, "" usually."""
         return ""
@@ -226,9 +234,9 @@ class SqlServer(Store):
         """
 
     @abstractmethod
-    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
-        """The column's values in a random sample of the rows, as text: a value comes as often as the table has it. The next
-        call repeats it on unchanged data."""
+    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> Sequence[str | int]:
+        """The column's values in a random sample of the rows, as text, or as numbers where the server would take a text for
+        another value: a value comes as often as the table has it. The next call repeats it on unchanged data."""
 
     @abstractmethod
     def n_rows(self, session: Session, table: Sequence[str]) -> float:

@@ -14,6 +14,7 @@ from pymysql.constants import CLIENT, ER
 
 from trimtab.errors import LoadError
 from trimtab.host.mysql_client import login, password_from_files
+from trimtab.units import counted
 from trimtab.workload.server.base import Reason, ServerError, Session, SqlServer
 
 __all__ = ["MysqlServer", "pieces"]
@@ -29,6 +30,16 @@ _NOT_COPIED = {
 }
 """What CREATE TABLE ... LIKE and INSERT ... SELECT leave behind, or fail at."""
 
+_EVENTS = "SELECT event_name FROM information_schema.events WHERE event_schema = %s ORDER BY 1"
+"""Those that this user may see."""
+
+_TYPE = (
+    "SELECT data_type FROM information_schema.columns WHERE table_schema = %s AND table_name = %s AND column_name = %s"
+)
+_BITS = "bit"
+_MOST = (1 << 63) - 1
+"""The greatest number that the load sends as one."""
+
 _COLUMNS = (
     "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND table_name = %s "
     "AND extra NOT LIKE '%% GENERATED%%' ORDER BY ordinal_position"
@@ -40,6 +51,14 @@ _MARK = "trimtab_copy"
 
 _COPIERS = 4
 """Sessions that copy tables at once."""
+
+_SESSION = (
+    "SET SESSION wait_timeout = 28800, SESSION net_read_timeout = 28800, SESSION net_write_timeout = 28800"
+    " /*!80000 , SESSION information_schema_stats_expiry = 0 */"
+)
+"""A config under trial may set these so low that the data check itself would be cut off. And MySQL 8 tells sizes of tables as
+they were up to a day ago (its manual, "Optimizing INFORMATION_SCHEMA Queries"); MariaDB, which tells those of now and does not
+know the variable, skips comments of versions 5.7 to 9.99."""
 
 _LOGIN_S = 10
 _LONGEST_WAIT_S = 86_400
@@ -110,9 +129,7 @@ class MysqlServer(SqlServer):
                 hint="check that the server runs and that this user may log in to this database",
             ) from error
         session = _Session(connection)
-        # A config under trial may set these so low that the data check itself would be cut off.
-        for name in ("wait_timeout", "net_read_timeout", "net_write_timeout"):
-            session.execute(f"SET SESSION {name} = 28800")
+        session.execute(_SESSION)
         return session
 
     @property
@@ -211,6 +228,16 @@ class MysqlServer(SqlServer):
         for table in tables:
             session.execute(f"ANALYZE TABLE {self.quote(copy)}.{self.quote(table)}")
 
+    def left_behind(self, session: Session, source: str) -> str:
+        """Its events: they would run in each copy, too, and change it under the load."""
+        names = [str(name) for (name,) in session.execute(_EVENTS, (source,))]
+        if not names:
+            return ""
+        return (
+            f"database={source} has {counted(len(names), 'event')} ({', '.join(names)}): the copies that runs use have none;"
+            " the event scheduler goes on in the original"
+        )
+
     def _copy_together(self, session: Session, source: str, copy: str, tables: Sequence[str]) -> None:
         """Copies tables in several sessions at once: one INSERT ... SELECT uses one core."""
         waiting = deque(tables)
@@ -284,13 +311,18 @@ class MysqlServer(SqlServer):
         with self._connect(self.endpoint.database, client_flag=CLIENT.MULTI_STATEMENTS) as session:
             session.execute(text)
 
-    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str]:
+    def sample(self, session: Session, table: Sequence[str], column: str, limit: int) -> list[str] | list[int]:
         """In the order of random numbers with a seed, one for each row: a value as often as the table has it; the same rows each
-        time as long as the server reads the table in the same order."""
+        time as long as the server reads the table in the same order. Bit fields are numbers: a text is written there by its
+        bytes, and compared by them through an index, but as the number that it spells without one."""
         where, what = ".".join(self.quote(part) for part in table), self.quote(column)
+        has_bits = session.execute(_TYPE, (self._schema(table), table[-1], column)) == [(_BITS,)]
         rows = session.execute(
-            f"SELECT CAST({what} AS CHAR) FROM {where} WHERE {what} IS NOT NULL ORDER BY RAND(1) LIMIT {limit:d}"
+            f"SELECT CAST({what} AS {'UNSIGNED' if has_bits else 'CHAR'}) FROM {where} WHERE {what} IS NOT NULL "
+            f"ORDER BY RAND(1) LIMIT {limit:d}"
         )
+        if has_bits:
+            return _numbers(rows)
         for _, code, words in session.execute("SHOW WARNINGS"):
             if code == ER.INVALID_CHARACTER_STRING:  # the server gives "?" or nothing for them
                 raise ServerError(f"its values are bytes, and not all of them are texts: {words}")
@@ -305,11 +337,13 @@ class MysqlServer(SqlServer):
         size_bytes = self._statistic(session, table, "data_length")
         return size_bytes, size_bytes
 
+    def _schema(self, table: Sequence[str]) -> str:
+        return table[-2] if len(table) > 1 else self.endpoint.database
+
     def _statistic(self, session: Session, table: Sequence[str], column: str) -> float:
-        schema = table[-2] if len(table) > 1 else self.endpoint.database
         rows = session.execute(
             f"SELECT {column} FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-            (schema, table[-1]),
+            (self._schema(table), table[-1]),
         )
         return float(rows[0][0] or 0) if rows else 0.0
 
@@ -322,6 +356,13 @@ def _require_plain_tables(session: Session, database: str) -> None:
             f"database={database} cannot be copied as a whole ({', '.join(found)})",
             hint='choose start_state = "rollback" or "undo", or give a database of plain tables',
         )
+
+
+def _numbers(rows: Sequence[tuple[Any, ...]]) -> list[int]:
+    found = [int(row[0]) for row in rows]
+    if max(found, default=0) > _MOST:
+        raise ServerError("some of its bit fields are greater than any number that a load can ask for (2^63 - 1)")
+    return found
 
 
 def _taken(waiting: deque[str]) -> Iterator[str]:

@@ -81,8 +81,8 @@ def _limit(server: SqlServer, session: Session, generator: Generator) -> int:
     return round(min(_MOST, max(_FEWEST, _SHARE * server.n_rows(session, _parts(generator.options["table"])))))
 
 
-def _sample(server: SqlServer, session: Session, generator: Generator, limit: int) -> list[str]:
-    """At most `limit` values of the column as text, in an order that the next call repeats on unchanged data."""
+def _sample(server: SqlServer, session: Session, generator: Generator, limit: int) -> Sequence[str | int]:
+    """At most `limit` values of the column (see `SqlServer.sample`), in an order that the next call repeats on unchanged data."""
     options = generator.options
     where = f"parameter={generator.name} table={options['table']} column={options['column']}"
     try:
@@ -101,12 +101,14 @@ _DENSE = 0.8
 """Share of the numbers between a key's least and greatest that are keys, from which on all of them are asked for."""
 
 
-def _range(server: SqlServer, session: Session, generator: Generator, values: Sequence[str]) -> tuple[int, int] | None:
+def _range(
+    server: SqlServer, session: Session, generator: Generator, values: Sequence[str | int]
+) -> tuple[int, int] | None:
     """Least and greatest value of a column of numbers that is a key without many gaps, and of which the sample is a small part.
 
     The whole range is then what users ask for; a sample of it would fit into a cache that the keys do not fit into.
     """
-    if len(set(values)) < len(values) or not all(value.lstrip("-").isdecimal() for value in values):
+    if len(set(values)) < len(values) or not all(str(value).lstrip("-").isdecimal() for value in values):
         return None
     table = _parts(generator.options["table"])
     n_rows = server.n_rows(session, table)

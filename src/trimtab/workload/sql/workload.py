@@ -113,6 +113,9 @@ class SqlWorkload(EngineWorkload):
             if self._wrap == "rollback" and there.protocol == "mysql":
                 require_transactional(session, self.settings.scripts)
             check_scripts(server, session, self._parts(there, report))
+            left = server.left_behind(session, there.database) if self.database.is_copied else ""
+        if left:
+            report(left)
         for name in self._unused():
             report(f"no script uses the parameter {name}")
         return Preparation(0.0, size_bytes, True, "the database is the user's own")

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
+use stringprep::saslprep;
 
 use super::bson::{Document, Value};
 use super::wire::{Wire, judged};
@@ -17,7 +18,10 @@ const MOST_ROUNDS: u32 = 1_000_000;
 pub(super) async fn enter(wire: &mut Wire, user: &str, password: &str, database: &str) -> Result<(), Failure> {
     let mut nonce = [0; 24];
     SystemRandom::new().fill(&mut nonce).map_err(|_| refused("the system gives no random numbers"))?;
-    let scram = Scram::new(user, password, &encode(&nonce));
+    // Of the password only: MongoDB takes user names as they are (its specification of authentication, "SCRAM-SHA-256").
+    let password = saslprep(password)
+        .map_err(|_| refused("the password has a character that SCRAM-SHA-256 does not allow (RFC 4013)"))?;
+    let scram = Scram::new(user, &password, &encode(&nonce));
     let first = format!("n,,{}", scram.first);
     let answer = wire
         .ask(database, |out| {

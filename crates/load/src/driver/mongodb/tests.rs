@@ -303,6 +303,11 @@ fn users_are_let_in_by_their_password() {
         assert_eq!(refused.class, ErrorClass::Permission);
         assert_eq!(refused.to_string(), "18 cannot log in: Authentication failed.");
         assert!(!refused.to_string().contains("donkey"));
+        // As RFC 4013 prepares it: a soft hyphen is nothing, and a wide letter is a letter.
+        entered("me", "hor\u{ad}s\u{ff45}").connect().await.expect("the same password");
+        let refused = entered("me", "horse\u{7}").connect().await.err().expect("no password of this mechanism");
+        assert_eq!(refused.class, ErrorClass::Permission);
+        assert!(refused.to_string().contains("SCRAM-SHA-256 does not allow"), "{refused}");
         let mut stranger = entered("", "").connect().await.expect("a connection");
         let failure = run(&mut stranger, &keyed(Command::Get, "k")).await.expect_err("no user");
         assert_eq!(failure.class, ErrorClass::Permission);

@@ -1,0 +1,130 @@
+"""What is asked of a MySQL or MariaDB server, as its manuals have it: sizes of now, bit fields, and what copies leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from trimtab.errors import LoadError
+from trimtab.records import Endpoint
+from trimtab.workload.server import server_of
+from trimtab.workload.sql import SqlWorkload
+from trimtab.workload.sql.generators import parse_generators
+from trimtab.workload.sql.samples import native_generators
+
+ENDPOINT = Endpoint(protocol="mysql", host="127.0.0.1", port=3306, user="me", password="horse", database="shop")
+Rows = Sequence[tuple[Any, ...]]
+
+
+class Connection:
+    """Of the client library: it answers statements by words that they hold, [] to any other."""
+
+    open, description = True, ()
+
+    def __init__(self, answers: Mapping[str, Rows]) -> None:
+        self.answers, self.seen, self.rows = answers, list[tuple[str, Any]](), list[tuple[Any, ...]]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cursor(self) -> Self:
+        return self
+
+    def execute(self, statement: str, parameters: Any) -> None:
+        self.seen.append((statement, parameters))
+        self.rows = list(next((rows for words, rows in self.answers.items() if words in statement), ()))
+
+    def fetchall(self) -> Rows:
+        return self.rows
+
+    def nextset(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answers: Mapping[str, Rows]) -> Connection:
+    connection = Connection(answers)
+    monkeypatch.setattr("trimtab.workload.server.mysql.login", lambda *_, **__: connection)
+    return connection
+
+
+def test_sizes_are_those_of_now_and_not_of_yesterday(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MySQL 8 keeps them for a day; MariaDB, which does not know the variable, reads no further than the comment."""
+    connection = answering(monkeypatch, {"SUM(data_length": [(16384,)]})
+    server = server_of(ENDPOINT)
+    with server.connect() as session:
+        assert server.size_bytes(session, "shop") == 16384
+    settings = connection.seen[0][0]
+    assert settings.startswith("SET SESSION wait_timeout = 28800, SESSION net_read_timeout")
+    assert settings.endswith(" /*!80000 , SESSION information_schema_stats_expiry = 0 */")
+
+
+def test_events_are_told_once_when_a_study_with_copies_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    events = [("purge",), ("rollup",)]
+    answering(monkeypatch, {"information_schema.events": events, "SUM(data_length": [(16384,)]})
+    (tmp_path / "own.sql").write_text("UPDATE item SET price = 1;")
+    told: dict[str, list[str]] = {}
+    for start_state in ("template", "rollback"):
+        table = {"kind": "sql", "database": "shop", "files": ["own.sql"], "start_state": start_state}
+        workload = SqlWorkload.from_settings({**table, "load": {"users": 1}}, directory=tmp_path)
+        workload.prepare(ENDPOINT, told.setdefault(start_state, []).append)
+    assert told == {
+        "template": [
+            "database=shop has 2 events (purge, rollup): the copies that runs use have none;"
+            " the event scheduler goes on in the original"
+        ],
+        "rollback": [],
+    }
+
+
+def test_a_database_without_events_has_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {})
+    server = server_of(ENDPOINT)
+    with server.connect() as session:
+        assert server.left_behind(session, "shop") == ""
+
+
+GENERATOR = {"flags": {"type": "column", "table": "other.item", "column": "flags"}}
+
+
+def test_bit_fields_are_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is one value where it is written or looked for in an index, and another where rows are read one by one."""
+    answers = {"data_type": [("bit",)], "CAST(`flags` AS UNSIGNED)": [(5,), (0,), (5,)], "table_rows": [(3,)]}
+    connection = answering(monkeypatch, answers)
+    (made,) = native_generators(ENDPOINT, parse_generators(GENERATOR))
+    assert (made["type"], made["values"]) == ("rows", [5, 0, 5])
+    assert next(args for words, args in connection.seen if "data_type" in words) == ("other", "item", "flags")
+
+
+def test_bit_fields_that_no_number_of_the_load_can_be_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {"data_type": [("bit",)], "CAST(`flags` AS UNSIGNED)": [(1 << 63,)]})
+    words = (
+        "cannot sample parameter=flags .*: some of its bit fields are greater than any number that a load can ask for"
+    )
+    with pytest.raises(LoadError, match=words):
+        native_generators(ENDPOINT, parse_generators(GENERATOR))
+
+
+def test_other_columns_are_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, {"data_type": [("int",)], "CAST(`flags` AS CHAR)": [("5",), ("5",)]})
+    (made,) = native_generators(ENDPOINT, parse_generators(GENERATOR))
+    assert made["values"] == ["5", "5"]
+
+
+def test_the_load_takes_numbers_and_texts_of_a_column() -> None:
+    from trimtab._native import Script, Scripts
+
+    shared = {"name": "flags", "each": True, "null_share": 0.0, "distribution": "uniform", "skew": 0.0}
+    for values in ([5, 0], ["5", "0"]):
+        generators = [{**shared, "type": "rows", "values": values}]
+        text = "SELECT * FROM item WHERE flags = :flags"
+        script = Script.own("own", 1.0, "own.sql", text, parameters=generators)
+        assert Scripts([script], dialect="mysql").statements == ["SELECT * FROM item WHERE flags = ?"]
