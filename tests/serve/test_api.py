@@ -212,24 +212,6 @@ def test_lists_a_thousand_sessions(api: Api) -> None:
     _problem(api.post("/api/v1/sessions", {**BEGIN, "name": "more"}), 409, "n_sessions=1000 run already")
 
 
-def test_the_document_describes_every_route(api: Api) -> None:
-    document = api.get("/api/v1/openapi.json").json()
-    assert document["openapi"] == "3.1.0"
-    schema = document["components"]["schemas"]["BeginBody"]
-    assert set(schema["required"]) == {"name", "knobs"}
-    text = json.dumps(document)
-    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
-        assert name in document["components"]["schemas"]
-    for path, operations in document["paths"].items():
-        for method in operations:
-            answer = api.call(
-                method.upper(),
-                path.replace("{name}", "zz").replace("{id}", "zz").replace("{client}", "zz"),
-                content=b"!",
-            )
-            assert answer.status_code in (200, 404, 422), (method, path, answer.text)
-
-
 def test_metrics(api: Api) -> None:
     api.post("/api/v1/sessions", BEGIN)
     client = api.join()

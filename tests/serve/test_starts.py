@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from trimtab.history import PASSWORD
+from trimtab.history.schema import make_engine
 from trimtab.host import process_mark
+from trimtab.redact import redact
 from trimtab.serve.starts import Starts
 from trimtab.session.refusal import ConflictError
 
@@ -19,8 +22,8 @@ STUDY = '[study]\nname = "x"\n[target.db]\nkind = "fake"\n[workload]\nkind = "fa
 
 
 class Process:
-    def __init__(self, words: list[str], **_: Any) -> None:
-        self.words, self.signals = words, list[int]()
+    def __init__(self, words: list[str], *, env: dict[str, str] | None = None, **_: Any) -> None:
+        self.words, self.environment, self.signals = words, env, list[int]()
 
     def poll(self) -> None:
         return None
@@ -74,6 +77,35 @@ def test_a_study_goes_into_the_history_of_the_server(
     (process,) = begun
     at = process.words.index("--state")
     assert process.words[at + 2 :] == words
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "password"),
+    [
+        ("postgresql://u:s%40cret@host:1/db", "postgresql://u@host:1/db", "s@cret"),
+        ("postgresql://u@host/db?password=s3cret&sslmode=require", "postgresql://u@host/db?sslmode=require", "s3cret"),
+    ],
+)
+def test_no_command_line_holds_the_password_of_the_history(
+    tmp_path: Path, begun: list[Process], monkeypatch: pytest.MonkeyPatch, given: str, shown: str, password: str
+) -> None:
+    """Everybody on the machine reads those of others."""
+    monkeypatch.setattr("trimtab.redact._secrets", set[str]())
+    Starts(_folder(tmp_path), tmp_path / "state", given).start("x.toml")
+    (process,) = begun
+    assert process.words[-2:] == ["--history", shown]
+    assert process.environment is not None
+    assert "PATH" in process.environment
+    monkeypatch.setenv(PASSWORD, process.environment[PASSWORD])
+    engine = make_engine(shown)
+    assert (engine.url.host, engine.url.password) == ("host", password)
+    assert redact(f"it was {password} again") == "it was *** again"
+
+
+def test_a_password_in_the_url_comes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORD, "another")
+    assert make_engine("postgresql://u:s3cret@host/db").url.password == "s3cret"
+    assert make_engine("postgresql://u@host/db?password=s3cret").url.password is None
 
 
 def test_a_history_in_a_file_means_the_same_from_the_folder_of_the_studies(

@@ -14,7 +14,7 @@ from tests.fakes import FakeStudy
 from tests.study.test_batches import SPACE
 from trimtab.errors import HistoryError, UsageError
 from trimtab.history import StudyRecord, open_history_at, space_to_json
-from trimtab.records import Context, Role, Status, Trial
+from trimtab.records import Context, Role, Status, StopKind, Trial
 from trimtab.study import load_study_file, rank_study, run_design
 from trimtab.study.rank import Ranked, _require_same_task
 from trimtab.trial import Journal
@@ -75,6 +75,7 @@ def test_an_interrupted_design_resumes_and_pays_for_no_run_twice(fake: FakeStudy
     fake.listener.on_trial = lambda trial: None
     resumed, every = _design(fake)
     assert (resumed.id, resumed.status) == (record.id, "ranked")
+    assert (record.verdict.stop_kind, resumed.verdict.stop_kind) == (StopKind.ASKED, StopKind.OVER)
     assert every[:8] == trials
     assert len(fake.workload.seeds) - n_runs == len(every) - 8
 

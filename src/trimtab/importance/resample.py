@@ -113,11 +113,17 @@ def knob_ranks(names: Sequence[str], score: Array, draws: Array, *, ranks: Array
 
 
 def overlap_verdict(knobs: Sequence[KnobRank]) -> str:
-    """Why the ranks tell nothing: no effect, or every interval overlaps every other; "" when some knob stands out."""
+    """Why the ranks tell nothing: no effect, or every interval overlaps every other; "" when some knob stands out.
+
+    Overlap is a lack of proof and no proof of equality: of two knobs whose intervals overlap, one may still matter more.
+    """
     if len(knobs) < 2:
         return ""
     if all(entry.score == 0.0 for entry in knobs):
         return "not enough data to tell: no knob shows any effect"
     if min(entry.rank_high for entry in knobs) >= max(entry.rank_low for entry in knobs):
-        return "not enough data to tell: the rank intervals of all knobs overlap"
+        return (
+            "not enough data to tell: the rank intervals of all knobs overlap; one may matter more than another all the same, "
+            "but which one is not shown"
+        )
     return ""

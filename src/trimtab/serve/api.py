@@ -38,7 +38,7 @@ class Operation:
         run: what it does.
         body: model of its request; None for none.
         doc: what it does, in a line.
-        status: of a good answer.
+        statuses: of good answers; `run` makes the response itself where it is not the first.
         quick: what it does for a session of that name, where clients ask for it with every trial (see `Quick`).
     """
 
@@ -47,7 +47,7 @@ class Operation:
     run: Callable[[Hub, Request, Any], Awaitable[Any]]
     body: type[BaseModel] | None
     doc: str
-    status: int = 200
+    statuses: tuple[int, ...] = (200,)
     quick: Callable[[Hub, str, Any], Awaitable[Any]] | None = None
 
 
@@ -63,7 +63,7 @@ def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Re
             return problem_of(error)
         except ClientDisconnect:  # nobody reads what is answered
             return Response(status_code=400)
-        return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=operation.status)
+        return answer if isinstance(answer, Response) else JSONResponse(answer, status_code=operation.statuses[0])
 
     return call
 
@@ -238,7 +238,8 @@ OPERATIONS: tuple[Operation, ...] = (
         SESSIONS,
         _begin,
         BeginBody,
-        "Begin a session, or find the one that was begun in the same way.",
+        "Begin a session (201), or find the one that was begun in the same way (200).",
+        statuses=(200, 201),
     ),
     Operation("GET", _ONE, _show, None, "One session: state, best config, clients, and what is being measured."),
     Operation("POST", f"{_ONE}/clients", _join, JoinBody, "Join as a client."),

@@ -23,6 +23,8 @@ _PROBLEM = {
     },
 }
 
+_GOOD = {200: {"description": "done"}, 201: {"description": "made: there was none"}}
+
 
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """The document, version 3.1."""
@@ -43,7 +45,7 @@ def _described(each: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     refused = {"description": "refused", "content": {"application/problem+json": {"schema": _ref("Problem")}}}
     found: dict[str, Any] = {
         "summary": each.doc,
-        "responses": {str(each.status): {"description": "done"}, "4XX": refused, "5XX": refused},
+        "responses": {**{str(n): _GOOD[n] for n in each.statuses}, "4XX": refused, "5XX": refused},
     }
     names = re.findall(r"{(\w+)}", each.path)
     if names:

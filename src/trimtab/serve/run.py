@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from threadpoolctl import threadpool_limits
 
 from trimtab.errors import UsageError
 from trimtab.history import open_history_at
+from trimtab.model.threads import single_threaded
 from trimtab.serve.app import make_app
 from trimtab.serve.arrivals import Arrivals
 from trimtab.serve.connections import Connections
@@ -48,7 +48,7 @@ def run(settings: ServeSettings, state_dir: Path, history_url: str | None, start
     """
     listening = _listening(settings)
     # Linear algebra in one thread: matrices are small here, and threads that wait for each other burn cores.
-    with listening, threadpool_limits(1, "blas"), open_history_at(history_url, state_dir) as history:
+    with listening, single_threaded(), open_history_at(history_url, state_dir) as history:
         sessions = Sessions(history, state_dir, sync_s=settings.sync_s)
         hub = Hub(sessions, settings, state_dir, history_url=history_url, connections=Connections.of_this_process())
         app = make_app(hub)

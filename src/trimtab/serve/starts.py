@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import threading
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.history import fixed_place
+from trimtab.history import PASSWORD, fixed_place, password_apart
 from trimtab.session.refusal import ConflictError, UnknownError
 from trimtab.study import ask_to_stop, load_study_file, running_now
 
@@ -29,7 +30,10 @@ class Starts:
 
     def __init__(self, folder: Path | None, state_dir: Path, history: str | None = None) -> None:
         self._folder, self._state_dir = folder, state_dir
-        self._history = [] if history is None else ["--history", fixed_place(history)]
+        shown, password = password_apart(fixed_place(history)) if history is not None else ("", "")
+        self._history = ["--history", shown] if shown else []
+        # Whoever is on this machine reads the command lines of others, and only the owner of a process its environment.
+        self._environment = {**os.environ, PASSWORD: password} if password else None
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
@@ -67,7 +71,8 @@ class Starts:
                 self._running[study] = subprocess.Popen(
                     [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute()),
                      *self._history],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, start_new_session=True,
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=self._environment,
+                    start_new_session=True,
                 )  # fmt: skip
         return study
 

@@ -179,7 +179,7 @@ async def _keep_section(hub: Hub, request: Request, body: SectionBody) -> Any:
             return None
         return take_in(hub.sessions.history, Imported([copy]), "a program").studies[0].kept_as
 
-    async with hub.views.of("sections"):  # two at once would be given one name
+    async with hub.views.of("sections"):  # they wait for each other anyway: here without a thread each
         name = await run_in_threadpool(kept)
     hub.changed()
     return {"kept_as": name}

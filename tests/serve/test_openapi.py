@@ -1,0 +1,42 @@
+"""The OpenAPI document: it describes what the server does, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.serve.asking import BEGIN, Api, require_described
+
+
+def test_the_document_describes_every_route(api: Api) -> None:
+    document = api.get("/api/v1/openapi.json").json()
+    assert document["openapi"] == "3.1.0"
+    schema = document["components"]["schemas"]["BeginBody"]
+    assert set(schema["required"]) == {"name", "knobs"}
+    text = json.dumps(document)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in document["components"]["schemas"]
+    for path, operations in document["paths"].items():
+        for method in operations:
+            answer = api.call(
+                method.upper(),
+                path.replace("{name}", "zz").replace("{id}", "zz").replace("{client}", "zz"),
+                content=b"!",
+            )
+            assert answer.status_code in (200, 404, 422), (method, path, answer.text)
+
+
+def test_the_document_tells_each_answer_and_no_other(api: Api) -> None:
+    """That no answer is left out, `Api` checks in every test; here: none is told that never comes."""
+    document = api.get("/api/v1/openapi.json").json()
+    good = {
+        (method, path): {status for status in operation["responses"] if status.isdecimal()}
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+    assert good.pop(("post", "/api/v1/sessions")) == {"200", "201"}
+    assert set(map(frozenset, good.values())) == {frozenset({"200"})}
+    assert [api.post("/api/v1/sessions", BEGIN).status_code for _ in range(2)] == [201, 200]
+    with pytest.raises(AssertionError, match="POST /api/v1/sessions/s/pause gave 201"):
+        require_described("POST", "/api/v1/sessions/s/pause", 201)
