@@ -10,7 +10,7 @@ import pytest
 from tests.flow.test_passes import measured
 from trimtab.flow import Ask, Budget, SearchOptions, Study, Task
 from trimtab.flow.cycle import cycling
-from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
+from trimtab.records import Context, Cycle, Objective, Role, Status, StopKind, Trial, Visit
 from trimtab.space import Config, Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
@@ -40,6 +40,7 @@ def searched(searcher: str, n: int, began: Budget | None = None) -> tuple[list[A
                     measurement=measured(speed), cost_s={"measure": 5.0},
                 )
             )  # fmt: skip
+    assert study.result.stop_kind is StopKind.UNPROVEN
     return asked, said
 
 

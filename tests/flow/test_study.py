@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from trimtab.errors import InternalError, UsageError
-from trimtab.flow import Ask, Budget, Scorer, Steps, Stopped, Study, Task, side_by_side
+from trimtab.flow import Ask, Budget, Scorer, SearchOptions, Steps, Stopped, Study, Task, side_by_side
 from trimtab.flow.ablate import Ablation, start_ablation
 from trimtab.flow.ask import announced
 from trimtab.flow.refine import Refined
 from trimtab.flow.tuning import tuning
 from trimtab.measure import Interval, Measurement
-from trimtab.records import Context, Objective, Role, Status, Trial
+from trimtab.records import Context, Objective, Role, Status, StopKind, Trial
 from trimtab.space import Config, Knob, KnobKind, Space
 
 SPACE = Space([Knob(name="a", kind=KnobKind.INTEGER, low=0, high=9, default=0)])
@@ -211,6 +211,26 @@ def test_a_study_that_is_stopped_concludes_with_what_there_is() -> None:
     assert study.is_over
     assert study.next() == ()
     assert closed == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("is_proven", "stopped_after", "kind"),
+    [
+        (True, None, StopKind.OVER),
+        (False, None, StopKind.UNPROVEN),
+        (True, 4, StopKind.ASKED),
+        (False, 1, StopKind.ASKED),
+    ],
+)
+def test_why_a_study_has_ended_is_told_to_programs(is_proven: bool, stopped_after: int | None, kind: StopKind) -> None:
+    options = SearchOptions(searcher="random")
+    task = replace(TASK, is_proven=is_proven, search=options, budget=Budget(trials=3))
+    study = Study(task, tuning(task))
+    while not study.is_over:
+        told(study, *study.next())
+        if len(study.scorer.trials) == stopped_after:
+            study.stop("; no proof was asked for")
+    assert study.result.stop_kind is kind
 
 
 def test_a_flow_that_has_nothing_to_say_when_stopped_says_so() -> None:

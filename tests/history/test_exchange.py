@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from trimtab.errors import HistoryError
 from trimtab.history import (
     Event,
     History,
+    Imported,
     StudyCopy,
     StudyRecord,
     digest,
@@ -23,6 +28,7 @@ from trimtab.history import (
     import_file,
     load_format,
     merge,
+    take_in,
 )
 from trimtab.history.exchange import _origin
 from trimtab.records import Verdict
@@ -118,6 +124,52 @@ def test_a_place_that_cannot_be_written(history: History, tmp_path: Path) -> Non
         export_studies(history, [study.id], load_format("csv", ""), str(tmp_path / "none" / "x"))
     with pytest.raises(HistoryError, match="has no study_id=99"):
         export_studies(history, [99], load_format("csv", ""), str(tmp_path / "x"))
+
+
+class _Meeting:
+    """Studies of a file that two read at once: each goes on when the other has come as far, or does not come."""
+
+    def __init__(self) -> None:
+        self._both = threading.Barrier(2)
+
+    def studies(self) -> Iterator[StudyCopy]:
+        with suppress(threading.BrokenBarrierError):
+            self._both.wait(0.3)
+        yield copy_of()
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["one history object", "two, as of two processes"])
+def test_of_two_imports_of_one_file_at_once_one_keeps_it(url: str, is_shared: bool) -> None:
+    meeting = _Meeting()
+    with History.open(url) as first, History.open(url) as other, ThreadPoolExecutor(2) as threads:
+        of_two = (first, first if is_shared else other)
+        runs = [threads.submit(take_in, each, Imported(meeting.studies()), "a.jsonl") for each in of_two]
+        kept = [run.result(20).studies[0].kept_as for run in runs]
+        assert names(first) == ["tpch"]
+        assert sorted(kept, key=str) == [None, "tpch"]
+
+
+def test_while_studies_are_taken_in_others_go_on_measuring(url: str, tmp_path: Path) -> None:
+    with History.open(url) as history, History.open(url) as other:
+        study = other.create_study(**study_values())
+        with history.importing():
+            assert other.hold(study.id)
+            other.add_trial(study.id, make_trial(0))
+            other.let_go(study.id)
+        assert take(other, exported(tmp_path / "a.jsonl", copy_of("second"))) == ["second"]
+
+
+def test_an_import_that_fails_lets_the_next_one_in(url: str, tmp_path: Path) -> None:
+    def broken() -> Iterator[StudyCopy]:
+        yield copy_of()
+        raise HistoryError("the file ends here")
+
+    with History.open(url) as history, History.open(url) as other:
+        with pytest.raises(HistoryError, match="the file ends here"):
+            take_in(history, Imported(broken()), "a.jsonl")
+        for each in (history, other):
+            take(each, exported(tmp_path / "a.jsonl", copy_of()))
+        assert names(history) == ["tpch"]
 
 
 IMPORTER = """

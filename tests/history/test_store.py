@@ -19,7 +19,7 @@ from tests.commands import start_script
 from tests.history.samples import CONTEXT, MACHINE, make_trial, study_values
 from trimtab.errors import HistoryError
 from trimtab.history import Event, History, StudyCopy, StudyRecord, read_verdict, verdict_to_json
-from trimtab.records import GainInterval, KnobWorth, Role, Status, Trial, Verdict
+from trimtab.records import GainInterval, KnobWorth, Role, Status, StopKind, Trial, Verdict
 from trimtab.space import Config
 
 
@@ -169,6 +169,8 @@ def test_a_stored_verdict_that_cannot_be_read_is_named(tmp_path: Path) -> None:
                 r"verdict of study id=1: unknown key='colour' \(damaged, or written by",
             ),
             ('{"result": 7}', r"verdict of study id=1\.result=7 is not a str"),
+            ('{"stop_kind": 7}', r"verdict of study id=1\.stop_kind=7 is not a StopKind"),
+            ('{"stop_kind": "bored"}', r"verdict of study id=1\.stop_kind='bored' is unknown \(damaged, or written by"),
         ):
             with closing(sqlite3.connect(tmp_path / "history.db")) as raw, raw:
                 raw.execute("update trimtab_study set verdict = ?", [stored])
@@ -186,6 +188,17 @@ def test_a_verdict_has_every_key_or_none() -> None:
     assert values["worth"]["jit"]["alone"] is None
     assert read_verdict(values) == found
     assert read_verdict({"result": "no_improvement"}) == Verdict(result="no_improvement")
+
+
+def test_why_a_study_of_an_older_version_ended_is_read_from_its_sentence() -> None:
+    unproven = "the budget of 12 trials is used; no proof was asked for"
+    assert read_verdict({"stop_reason": unproven}).stop_kind is StopKind.UNPROVEN
+    assert read_verdict({"stop_reason": "stopped by the user"}).stop_kind is StopKind.UNSAID
+    assert read_verdict({"stop_reason": unproven, "stop_kind": "asked"}).stop_kind is StopKind.ASKED
+    found = Verdict(stop_reason="enough", stop_kind=StopKind.UNPROVEN)
+    values = json.loads(json.dumps(verdict_to_json(found)))
+    assert values["stop_kind"] == "unproven"
+    assert read_verdict(values).stop_kind is StopKind.UNPROVEN
 
 
 def test_one_process_at_a_time_holds_a_study(url: str, history: History, study: StudyRecord) -> None:

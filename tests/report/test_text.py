@@ -25,7 +25,7 @@ from tests.report.conftest import (
 )
 from trimtab.importance import Consensus, KnobRank
 from trimtab.measure import Interval
-from trimtab.records import BenchSummary, Context, DesignPlan, GainInterval, Role, Status, Verdict
+from trimtab.records import BenchSummary, Context, DesignPlan, GainInterval, Role, Status, StopKind, Verdict
 from trimtab.report import print_report, render_html, report_text, summarise, to_json
 from trimtab.report.explain import Explanation
 from trimtab.report.headline import headline
@@ -231,6 +231,11 @@ def test_an_unproven_best_is_never_called_proven(running: Study) -> None:
         ("stopped", Verdict(), "Interrupted after 8 trials: "),
         ("running", Verdict(result="interrupted"), "Interrupted after 8 trials: "),
         ("interrupted", Verdict(result="interrupted", design=PLAN), "Interrupted after 8 trials: "),
+        (
+            "interrupted",
+            Verdict(result="interrupted", stop_reason="enough", stop_kind=StopKind.UNPROVEN),
+            "Ended without a proof after 8 trials: ",
+        ),
         ("ranked", Verdict(result="design"), "Not finished after 8 trials: "),
         (
             "ranked",

@@ -17,7 +17,7 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.flow import Budget, SearchOptions, Task
 from trimtab.flow.cycle import searcher_of
 from trimtab.history import StudyRecord
-from trimtab.records import Context, ContextResult, Endpoint, Objective, Role, Trial
+from trimtab.records import Context, ContextResult, Endpoint, Objective, Role, StopKind, Trial
 from trimtab.report import render_html, report_text, to_json
 from trimtab.report.charts import figures
 from trimtab.report.summary import summarise
@@ -241,7 +241,7 @@ def test_data_can_be_made_afresh_before_every_run(cycled: Cycled) -> None:
 def test_a_cycle_ends_after_its_rounds(cycled: Cycled) -> None:
     cycled.study.text = cycled.study.text.replace("iterations = 3", "iterations = 2\ncycles = 2")
     record, trials = cycled.study.tune()
-    assert record.verdict.stop_reason == "all 2 cycles are made"
+    assert (record.verdict.stop_reason, record.verdict.stop_kind) == ("all 2 cycles are made", StopKind.OVER)
     assert _names([t for t in trials if t.searcher], Role.SEARCH) == (["fake write"] * 2 + ["fake read"] * 2) * 2
 
 

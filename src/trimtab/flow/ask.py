@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from trimtab.errors import TrimtabError
 from trimtab.measure import EarlyStop
-from trimtab.records import Context, Role, Trial
+from trimtab.records import Context, Role, StopKind, Trial
 from trimtab.space import Config
 
 __all__ = ["Ask", "Effort", "SideBySide", "Steps", "Stopped", "Stream", "announced", "side_by_side"]
@@ -114,4 +114,12 @@ class _Announced(Generator[Ask | SideBySide | Stream, Trial, T]):
 
 
 class Stopped(TrimtabError):  # noqa: N818 - no error: somebody asked to stop
-    """Thrown into the steps of a study that is asked to stop; a flow that catches it concludes with what there is."""
+    """Thrown into the steps of a study that is asked to stop; a flow that catches it concludes with what there is.
+
+    Attributes:
+        kind: whether somebody asked, or the flow itself ends because no proof is to follow its search.
+    """
+
+    def __init__(self, message: str, kind: StopKind = StopKind.ASKED) -> None:
+        super().__init__(message)
+        self.kind = kind

@@ -28,7 +28,7 @@ from trimtab.flow.refine import refine
 from trimtab.flow.score import Scorer
 from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
-from trimtab.records import Context, Cycle, Role, Status, Trial, Verdict, Visit
+from trimtab.records import Context, Cycle, Role, Status, StopKind, Trial, Verdict, Visit
 from trimtab.search import FallbackSearcher
 from trimtab.space import Config
 from trimtab.units import counted, format_duration, format_percent
@@ -61,13 +61,14 @@ class CycleRun:
         rounds: for each round begun, the numbers of its search trials.
         best: the best config of each context, in the order of `Cycle.contexts`; None where nothing beat the baseline.
         proof: what was proven; None when it did not come to that.
-        reason: why the search ended.
+        reason, kind: why the search ended.
     """
 
     rounds: list[list[int]] = field(default_factory=list)
     best: list[Config | None] = field(default_factory=list)
     proof: CycleProof | None = None
     reason: str = ""
+    kind: StopKind = StopKind.UNSAID
     is_interrupted: bool = False
 
 
@@ -98,8 +99,9 @@ def cycling(task: Task, began: Budget | None = None) -> Callable[[Scorer], Steps
         try:
             yield from _phases(task, began or task.budget, cycle, scorer, run)
         except Stopped as stopped:
-            run.is_interrupted, run.reason = True, stopped.message
-        return cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
+            run.is_interrupted, run.reason, run.kind = True, stopped.message, stopped.kind
+        found = cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
+        return replace(found, stop_kind=run.kind)
 
     return flow
 
@@ -112,8 +114,9 @@ def _phases(task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, run:
         except LoadError as error:
             raise LoadError(f"context={name!r} of the cycle: {error.message}", hint=error.hint) from error
     run.reason = yield from _Rounds(task, began, cycle, scorer, run.rounds).search()
+    run.kind = StopKind.OVER
     if not task.is_proven:
-        raise Stopped(f"{run.reason}; no proof was asked for")
+        raise Stopped(f"{run.reason}; no proof was asked for", StopKind.UNPROVEN)
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"context {name}: the best again")
         own = _task_before_proofs(task, cycle, scorer, context)

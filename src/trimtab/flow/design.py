@@ -10,7 +10,7 @@ from trimtab.flow.pairs import believable
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
-from trimtab.records import Role, Verdict
+from trimtab.records import Role, StopKind, Verdict
 from trimtab.space import Config
 
 __all__ = ["design_runs"]
@@ -23,9 +23,9 @@ def design_runs(task: Task, configs: Sequence[Config]) -> Callable[[Scorer], Ste
         outcome = Outcome(result="design")
         try:
             yield from _runs(task, scorer, configs)
-            outcome.stop_reason = f"all {len(configs)} runs of the design are made"
+            outcome.stop_reason, outcome.stop_kind = f"all {len(configs)} runs of the design are made", StopKind.OVER
         except Stopped as stopped:
-            outcome.is_interrupted, outcome.stop_reason = True, stopped.message
+            outcome.is_interrupted, outcome.stop_reason, outcome.stop_kind = True, stopped.message, stopped.kind
         return make_verdict(task, scorer, outcome)
 
     return flow

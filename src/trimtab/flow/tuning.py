@@ -23,7 +23,7 @@ from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
-from trimtab.records import Role, Verdict
+from trimtab.records import Role, StopKind, Verdict
 from trimtab.search import Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
@@ -47,7 +47,7 @@ def tuning(
             yield from _phases(task, scorer, outcome, settle)
         except Stopped as stopped:
             outcome.is_interrupted = True
-            outcome.stop_reason = stopped.message
+            outcome.stop_reason, outcome.stop_kind = stopped.message, stopped.kind
             outcome.candidate = outcome.candidate or _best_config(task, scorer)
         return make_verdict(task, scorer, outcome)
 
@@ -68,7 +68,7 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
         ended = yield from _searched(task, scorer, outcome, settled, n_expected)
         n_expected = expected_trials(task, scorer)
         if not task.is_proven:
-            raise Stopped(f"{outcome.stop_reason}; no proof was asked for")
+            raise Stopped(f"{outcome.stop_reason}; no proof was asked for", StopKind.UNPROVEN)
         winner = yield from refine(task, scorer, settled.plays.plan)
         if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
@@ -115,7 +115,7 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
         ended = yield from explore(
             task, scorer, searcher, log, renewed if _is_plain(settled) else None, searched_to=settled.searched_to
         )
-        outcome.stop_reason = ended.reason
+        outcome.stop_reason, outcome.stop_kind = ended.reason, StopKind.OVER
     finally:
         outcome.passes = searcher.summary() if isinstance(searcher, PassesSearcher) else None
         outcome.pruned = searcher.summary() if isinstance(searcher, PruningSearcher) else None

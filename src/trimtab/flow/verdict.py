@@ -24,6 +24,7 @@ from trimtab.records import (
     PassesSummary,
     PruneSummary,
     Role,
+    StopKind,
     Verdict,
     WarmStartSummary,
 )
@@ -38,6 +39,7 @@ class Outcome:
 
     result: str = ""
     stop_reason: str = ""
+    stop_kind: StopKind = StopKind.UNSAID
     candidate: Config | None = None
     ablation: Ablation | None = None
     proof: Proof | None = None
@@ -66,6 +68,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
         unit=task.objective.unit,
         noise_floor=scorer.noise_sd if len(scorer.track) >= 2 else None,
         stop_reason=outcome.stop_reason,
+        stop_kind=outcome.stop_kind,
         drift=_drift(scorer),
         unlocked=_unlocked(task),
         pruned=outcome.pruned,

@@ -192,11 +192,14 @@ class _Arriving:
 def take_in(history: History, imported: Imported, place: str) -> Arrivals:
     """Keeps every study that came from `place`, in one transaction, as `import_file` does.
 
+    Of several at the same time each waits for the one before: it would not know what that is about to keep.
+
     Raises:
         HistoryError: it holds what no study can hold. Nothing is kept then.
     """
-    arriving = _Arriving(history, _origin(place))
-    history.add_copies(arriving.chosen(imported.studies, place))
+    with history.importing():
+        arriving = _Arriving(history, _origin(place))
+        history.add_copies(arriving.chosen(imported.studies, place))
     return Arrivals(tuple(arriving.arrivals), tuple(imported.notes))
 
 

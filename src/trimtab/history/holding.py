@@ -1,4 +1,5 @@
-"""Holding: of all processes that use a history, which one goes on with a study; one that has died holds nothing."""
+"""Holding: of all processes that use a history, which one goes on with a study, and which one takes studies in; one that has
+died holds nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import fcntl
 import os
 import struct
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, text
@@ -20,12 +22,29 @@ __all__ = ["DatabaseHolding", "FileHolding", "Holding", "holding_of"]
 _KIND = 0x7472696D
 """First of the two numbers of an advisory lock of ours; the second is the study's."""
 
+_IMPORT = 0
+"""Stands in the place of a study's number for who takes studies in: those begin at 1."""
+
 _NO_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What a file system says that has none; then nothing is held against others there."""
 
 
 class Holding:
     """Of a history that no other process can reach; the others derive from it. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        """Locks of files and of databases do not tell the threads of one holder apart."""
+
+    @contextlib.contextmanager
+    def importing(self) -> Iterator[None]:
+        """Waits until nobody else is inside, in this process or another, however long that takes."""
+        with self._turn, self._import_lock():
+            yield
+
+    def _import_lock(self) -> contextlib.AbstractContextManager[None]:
+        """Keeps other processes out."""
+        return contextlib.nullcontext()
 
     def take(self, study_id: int) -> bool:
         """Takes the study; False at once while another process has it. What is held already may be taken again."""
@@ -42,6 +61,7 @@ class FileHolding(Holding):
     """Of a SQLite file: a lock on one byte for each study, in an empty file beside it."""
 
     def __init__(self, database: Path) -> None:
+        super().__init__()
         self._database, self._path = database, database.with_name(database.name + "-held")
         self._handle: int | None = None
         self._lock = threading.Lock()
@@ -61,12 +81,27 @@ class FileHolding(Holding):
                 return error.errno in _NO_LOCKS
             return True
 
+    @contextlib.contextmanager
+    def _import_lock(self) -> Iterator[None]:
+        """By a handle of its own: whoever waits keeps nobody from taking a study."""
+        handle = self._opened()
+        try:
+            try:
+                _set(handle, fcntl.F_WRLCK, _IMPORT, fcntl.F_OFD_SETLKW)
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            yield
+        finally:
+            os.close(handle)
+
     def _opened(self) -> int:
         """Whoever may write the history may write this."""
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            if os.fstat(handle).st_uid == os.geteuid():
-                os.fchmod(handle, self._database.stat().st_mode & 0o666)
+            own, mode = os.fstat(handle), self._database.stat().st_mode & 0o666
+            if own.st_uid == os.geteuid() and own.st_mode & 0o777 != mode:
+                os.fchmod(handle, mode)
         except OSError as error:
             raise HistoryError(
                 f"cannot use file={str(self._path)!r}, which shows who goes on with a study: {error.strerror}",
@@ -92,9 +127,9 @@ class FileHolding(Holding):
                 self._handle = None
 
 
-def _set(handle: int, how: int, study_id: int) -> None:
+def _set(handle: int, how: int, study_id: int, command: int = fcntl.F_OFD_SETLK) -> None:
     """A lock of the open file and not of the process: other handles of it here are others, and closing them frees nothing."""
-    fcntl.fcntl(handle, fcntl.F_OFD_SETLK, struct.pack("hhqqi", how, os.SEEK_SET, study_id, 1, 0))
+    fcntl.fcntl(handle, command, struct.pack("hhqqi", how, os.SEEK_SET, study_id, 1, 0))
 
 
 class DatabaseHolding(Holding):
@@ -105,6 +140,7 @@ class DatabaseHolding(Holding):
     """
 
     def __init__(self, engine: Engine) -> None:
+        super().__init__()
         self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._connection: Connection | None = None
         self._held: set[int] = set()
@@ -131,6 +167,20 @@ class DatabaseHolding(Holding):
                 self._asked("pg_try_advisory_lock", each)
         values = {"kind": _KIND, "study": study_id}
         return bool(self._connection.scalar(text(f"select {function}(:kind, :study)"), values))
+
+    @contextlib.contextmanager
+    def _import_lock(self) -> Iterator[None]:
+        """Over a connection of its own: whoever waits keeps nobody from taking a study. May raise the driver's errors."""
+        values = {"kind": _KIND, "study": _IMPORT}
+        with self._engine.connect() as connection:
+            connection.execute(text("select pg_advisory_lock(:kind, :study)"), values)
+            try:
+                yield
+            finally:
+                try:
+                    connection.execute(text("select pg_advisory_unlock(:kind, :study)"), values)
+                except SQLAlchemyError:  # with the connection the lock is gone
+                    connection.invalidate()
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -32,8 +32,10 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from trimtab.errors import HistoryError
+from trimtab.redact import remember
 
 __all__ = [
+    "PASSWORD",
     "SCHEMA_VERSION",
     "event_table",
     "make_engine",
@@ -41,6 +43,7 @@ __all__ = [
     "meta_table",
     "metadata",
     "no_history",
+    "password_apart",
     "sqlite_engine",
     "study_table",
     "sync_sqlite",
@@ -49,6 +52,9 @@ __all__ = [
 
 SCHEMA_VERSION = 2
 """Counts up when the tables, or the JSON in them, change so that older code cannot read them."""
+
+PASSWORD = "TRIMTAB_HISTORY_PASSWORD"
+"""The environment variable with the password of a PostgreSQL history, where its URL comes without one."""
 
 LOCK_TIMEOUT_S = 30.0
 """How long a writer waits for another one; writes take milliseconds, so this is only met by a stuck process."""
@@ -163,7 +169,25 @@ def url_of(url_or_path: str | Path) -> URL:
     return url
 
 
+def password_apart(place: str) -> tuple[str, str]:
+    """A file or URL of a history as everybody may see it, and its password ("" for none), which `PASSWORD` can hold.
+
+    Raises:
+        HistoryError: the URL cannot be read.
+    """
+    url = url_of(place)
+    given = url.query.get("password") or url.password  # the driver prefers the former
+    if not given or url.get_backend_name() == "sqlite":
+        return place, ""
+    query = url.difference_update_query(["password"]).query
+    shown = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
+    return shown.render_as_string(hide_password=False), given if isinstance(given, str) else given[-1]
+
+
 def _postgresql(url: URL) -> Engine:
+    if url.password is None and "password" not in url.query and (password := os.environ.get(PASSWORD)):
+        remember(password)
+        url = url.set(password=password)
     # Of a database in SQL_ASCII (initdb under LC_ALL=C) the driver would give bytes for text.
     connect_args = {"client_encoding": "utf8"}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args=connect_args, pool_pre_ping=True)

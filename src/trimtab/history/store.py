@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -209,6 +209,14 @@ class History:
         """Somebody else may hold the study. Idempotent."""
         with translated(self._shown):
             self._holding.let_go(study_id)
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """For who looks what there is and adds what there is not: one at a time, of all threads and processes; others wait."""
+        with ExitStack() as stack:
+            with translated(self._shown):
+                stack.enter_context(self._holding.importing())
+            yield
 
     def add_trial(self, study_id: int, trial: Trial) -> None:
         """Keeps a trial; it is on disk when this returns. `Measurement.log` is not kept.

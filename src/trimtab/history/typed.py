@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
+from enum import StrEnum
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from trimtab.errors import UsageError
 from trimtab.jsonable import to_json
-from trimtab.records import Verdict
+from trimtab.records import StopKind, Verdict
 from trimtab.space import Config
 
 __all__ = ["from_json", "read_verdict", "verdict_to_json"]
 
 T = TypeVar("T")
+
+_NO_PROOF = "; no proof was asked for"
+"""End of the reason by which alone older versions said that no proof was to follow a search."""
 
 
 def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
@@ -29,7 +33,10 @@ def read_verdict(values: Any, at: str = "verdict") -> Verdict:
     Raises:
         ValueError: a key is unknown or missing, or a value is of another type.
     """
-    return from_json(Verdict, values, at)
+    found = from_json(Verdict, values, at)
+    if found.stop_kind is StopKind.UNSAID and found.stop_reason.endswith(_NO_PROOF):
+        return replace(found, stop_kind=StopKind.UNPROVEN)
+    return found
 
 
 def from_json(kind: type[T], values: Any, at: str) -> T:
@@ -108,10 +115,23 @@ def _read_tuple(kinds: Sequence[Any], value: Any, at: str) -> tuple[Any, ...]:
 
 
 def _read_scalar(kind: Any, value: Any, at: str) -> Any:
+    if issubclass(kind, StrEnum):
+        return _read_member(kind, value, at)
     fits = type(value) in (int, float) if kind is float else type(value) is kind
     if not fits:
         raise _wrong(value, kind.__name__, at)
     return value
+
+
+def _read_member(kind: type[StrEnum], value: Any, at: str) -> StrEnum:
+    if not isinstance(value, str):
+        raise _wrong(value, kind.__name__, at)
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(
+            f"{at}={value[:60]!r} is unknown (damaged, or written by another version of Trimtab)"
+        ) from None
 
 
 def _table(value: Any, at: str) -> Mapping[str, Any]:

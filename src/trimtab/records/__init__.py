@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         PruneLevel,
         PrunePlan,
         PruneSummary,
+        StopKind,
         TriedPlay,
         Verdict,
         WarmStartSummary,
@@ -57,7 +58,7 @@ else:
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob "
             "KeptRanks "
             "KnobChange KnobWorth MemoryUse PassSummary PassesPlan PassesSummary PastTrials PlaysSummary PruneLevel "
-            "PrunePlan PruneSummary TriedPlay Verdict "
+            "PrunePlan PruneSummary StopKind TriedPlay Verdict "
             "WarmStartSummary WarmStudy",
         },
     )
@@ -103,6 +104,7 @@ __all__ = [
     "QueryClass",
     "Role",
     "Status",
+    "StopKind",
     "Trial",
     "TriedPlay",
     "Verdict",

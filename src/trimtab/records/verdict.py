@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from trimtab.records.cycle import CycleSummary
@@ -35,6 +36,7 @@ __all__ = [
     "PruneLevel",
     "PrunePlan",
     "PruneSummary",
+    "StopKind",
     "TriedPlay",
     "Verdict",
     "WarmStartSummary",
@@ -364,6 +366,19 @@ class BenchSummary:
     limit: str = ""
 
 
+class StopKind(StrEnum):
+    """Why a study measures no more, for programs; `Verdict.stop_reason` says it in a sentence."""
+
+    UNSAID = ""
+    """It goes on; or whoever stored it did not say."""
+    OVER = "over"
+    """Its search, or the runs of its design, came to their end."""
+    UNPROVEN = "unproven"
+    """The same, and no proof was to follow."""
+    ASKED = "asked"
+    """It was asked to stop before that."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The result of a study; docs/reference/history.md describes each field. Equal to `Verdict()` while nothing is known.
@@ -378,6 +393,7 @@ class Verdict:
     unit: str = ""
     noise_floor: float | None = None
     stop_reason: str = ""
+    stop_kind: StopKind = StopKind.UNSAID
     candidate: Config | None = None
     config: Config = field(default_factory=lambda: Config({}))
     knobs: Mapping[str, KnobChange] = field(default_factory=dict)

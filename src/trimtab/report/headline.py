@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from trimtab.records import FIGURES, Objective, Status, Trial, Verdict
+from trimtab.records import FIGURES, Objective, Status, StopKind, Trial, Verdict
 from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
 from trimtab.report.words import counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
@@ -25,10 +25,6 @@ _METRIC_NAMES = {
     "cost": "the cost that it reports",
     "score": "the score that it reports",
 }
-
-
-_NO_PROOF = "; no proof was asked for"
-"""End of the reason for which a search ended that was not to be followed by a proof."""
 
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
@@ -61,7 +57,7 @@ def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) ->
 
 def _state(study: StudyRecord) -> str:
     """Of a study that has no outcome: an imported one may have come from a file that holds none."""
-    if study.verdict.stop_reason.endswith(_NO_PROOF):
+    if study.verdict.stop_kind is StopKind.UNPROVEN:
         return "Ended without a proof"
     if study.verdict.result == "interrupted" or study.status == "interrupted":
         return "Interrupted"
