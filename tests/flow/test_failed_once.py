@@ -13,10 +13,13 @@ from tests.flow.test_ablate_statistics import of_three, rounded, worth_of
 from tests.flow.test_study import BASELINE, TASK, answer, config, told
 from trimtab.flow import Ask, Scorer, Steps, Study
 from trimtab.flow.ablate import ablate, start_ablation
+from trimtab.flow.finish import finish
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, prove
+from trimtab.flow.refine import Refined
+from trimtab.flow.verdict import Outcome
 from trimtab.records import Role, Status, Trial
-from trimtab.space import Config
+from trimtab.space import Config, Knob, KnobKind, Space
 
 CRASH = r"trial \d+ ended as crashed: it ran out of memory"
 
@@ -127,3 +130,36 @@ def test_a_run_of_the_baseline_that_fails_does_not_rule_it_out() -> None:
     told(study, *study.next())
     assert study.scorer.best_run is not None
     assert study.scorer.best_run.config == BASELINE
+
+
+SPACE_OF_TWO = Space([Knob(name=name, kind=KnobKind.INTEGER, low=0, high=9, default=0) for name in ("fast", "room")])
+LARGER = SPACE_OF_TWO.default().replace({"fast": 1, "room": 1})
+SMALLER = LARGER.replace({"room": 0})
+
+
+def test_a_smaller_config_that_fails_gives_way_to_the_larger_one_however_fast_it_was() -> None:
+    """Without the room that makes it a little slower it runs out of memory, which its first runs did not show."""
+    task = replace(TASK, space=SPACE_OF_TWO, baseline=SPACE_OF_TWO.default(), advice=SPACE_OF_TWO.default())
+    outcome = Outcome()
+
+    def nothing() -> Steps[Refined | None]:
+        yield from ()
+        return None
+
+    def flow(scorer: Scorer) -> Steps[None]:
+        for each in (*[task.baseline] * 5, *[LARGER] * 3):
+            yield Ask(config=each, role=Role.BASELINE if each == task.baseline else Role.REPEAT)
+        yield from finish(task, scorer, outcome, Refined(LARGER), nothing)
+
+    study = Study(task, flow)
+    while asks := study.next():
+        for ask in asks:
+            value = 100.0 * 2.0 ** int(ask.config["fast"]) * 0.99 ** int(ask.config["room"])
+            is_late = ask.config == SMALLER and ask.role is Role.PROOF_CANDIDATE
+            study.tell(crashed(ask) if is_late else answer(ask, value * (1 + 0.01 * (ask.number % 3))))
+    assert outcome.proof is not None
+    assert outcome.proof.is_better
+    assert outcome.candidate == LARGER
+    assert outcome.ablation is not None
+    assert "ran out of memory" in outcome.ablation.went_back
+    assert not outcome.refused

@@ -124,7 +124,7 @@ def test_while_nothing_is_better_than_the_baseline_no_pairs_are_counted_for_it()
 def test_a_later_proof_with_less_error_needs_more_pairs() -> None:
     first, third = (pairs_needed(HALF_AN_HOUR, found(0.3, 0.05, 4), BEST, level) for level in (0.95, 0.9875))
     assert third > first
-    assert pairs_needed(HALF_AN_HOUR, found(5.0, 0.01), BEST, 0.9875) > 3, "after three pairs there is no bound yet"
+    assert pairs_needed(HALF_AN_HOUR, found(5.0, 0.01), BEST, 0.9875) == 3, "a gain that large needs no more"
 
 
 def test_the_runs_before_the_proof_are_what_the_budget_has_beside_it() -> None:

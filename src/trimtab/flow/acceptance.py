@@ -82,6 +82,7 @@ class AcceptanceRule:
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
         level: confidence of the gain's interval, over all looks together.
+        most_pairs: pairs that the proof may have, as it was known before the first.
         constraints: of the objective. The candidate owes them on average over the pairs, the baseline does not.
         needs_gain: whether a candidate without a gain is refused even when it meets a constraint that the baseline misses.
     """
@@ -97,6 +98,7 @@ class AcceptanceRule:
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     level: float = 0.95
+    most_pairs: int = 24
     constraints: tuple[MetricConstraint, ...] = ()
     needs_gain: bool = False
 
@@ -175,17 +177,22 @@ class Acceptance:
 
     def __init__(self, rule: AcceptanceRule) -> None:
         self._rule = rule
-        self._gain = PairedSequence(is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True)
+        self._gain = PairedSequence(
+            is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True, most=rule.most_pairs
+        )
         self._pairs: list[tuple[Sample, Sample]] = []
         self._earlier = beside_neighbours(np.asarray(rule.earlier, dtype=np.float64))
-        self._bounded = [Bounded(constraint, rule.level) for constraint in rule.constraints]
+        self._bounded = [Bounded(constraint, rule.level, rule.most_pairs) for constraint in rule.constraints]
 
     def add(self, baseline: Sample, candidate: Sample) -> None:
         """Takes one more pair.
 
         Raises:
             LoadError: a value of the objective is not positive and finite.
+            ValueError: there are as many pairs as the rule allows.
         """
+        if len(self) == self._rule.most_pairs:
+            raise ValueError(f"the proof was made for most_pairs={self._rule.most_pairs}")
         self._gain.add(baseline.value, candidate.value)
         self._pairs.append((baseline, candidate))
         for bounded, before, after in zip(self._bounded, baseline.bounded, candidate.bounded, strict=True):
@@ -228,8 +235,7 @@ class Acceptance:
     @property
     def may_steady(self) -> bool:
         """Whether the baseline seems to vary too much, and more pairs may show that one of its runs was odd."""
-        is_known = self._rule.usual_noise > self._rule.max_noise or len(self) >= _ODD_PAIRS
-        return not self._baseline_condition().is_met and not is_known
+        return not self._baseline_condition().is_met and len(self) < _ODD_PAIRS
 
     @property
     def is_one_pair_short(self) -> bool:
@@ -240,7 +246,9 @@ class Acceptance:
             return False
         effect = math.log(ratio.estimate / (1 + self._rule.delta))
         sd, rule = ratio.se * math.sqrt(n), self._rule
-        return observations_needed(effect, sd, n + 2, rule.level, rule.pool) <= n + 1
+        if n >= rule.most_pairs:
+            return False
+        return observations_needed(effect, sd, n + 2, rule.level, rule.pool, rule.most_pairs) <= n + 1
 
     @property
     def is_by_constraints(self) -> bool:

@@ -23,9 +23,10 @@ class Bounded:
     Whether the constraint is met counts on average, since one run may miss what the next one meets.
     """
 
-    def __init__(self, constraint: MetricConstraint, level: float) -> None:
-        """Takes the constraint, and the confidence with which the candidate must be better in its metric."""
-        self._constraint, self._level = constraint, level
+    def __init__(self, constraint: MetricConstraint, level: float, most_pairs: int) -> None:
+        """Takes the constraint, the confidence with which the candidate must be better in its metric, and how many pairs there
+        will be at most."""
+        self._constraint, self._level, self._most_pairs = constraint, level, most_pairs
         self._before: list[float] = []
         self._after: list[float] = []
 
@@ -51,7 +52,7 @@ class Bounded:
         bound, values = self._constraint.bound, [*self._before, *self._after]
         if not values or bound <= 0 or not all(0 < value < math.inf for value in values):
             return False
-        sequence = PairedSequence(is_maximised=self._constraint.at_least, level=self._level)
+        sequence = PairedSequence(is_maximised=self._constraint.at_least, level=self._level, most=self._most_pairs)
         for before, after in zip(self._before, self._after, strict=True):
             sequence.add(before, after)
         sign = -1.0 if self._constraint.at_least else 1.0

@@ -151,8 +151,8 @@ def _is_one_round_short(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bo
     for context, proof in zip(cycle.contexts, proofs, strict=True):
         if proof.gain is None or not math.isfinite(proof.gain.ratio.se):
             return False
-        ratio, n = proof.gain.ratio, proof.gain.n_pairs
-        square += (cycle.share(context) * expected_half_width(n + 1, ratio.se * math.sqrt(n), ratio.level)) ** 2
+        ratio, n, most = proof.gain.ratio, proof.gain.n_pairs, task_under(task, context).proof.max_pairs
+        square += (cycle.share(context) * expected_half_width(n + 1, ratio.se * math.sqrt(n), ratio.level, most)) ** 2
     return math.sqrt(square) <= math.log(gain.estimate / (1 + task.proof.min_gain))
 
 

@@ -303,9 +303,10 @@ def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof
     if proof.is_better or proof.is_void or not ablation.dropped or failed_run(scorer.trials, ablation.full) is not None:
         return False
     full = mean_loss(scorer.trials, ablation.full)
-    is_faster = full < mean_loss(scorer.trials, ablation.current)
+    # However fast the smaller one was before it failed: what it lacks may be what kept the larger one up.
+    has_failed = failed_run(scorer.trials, ablation.current) is not None
     return (
-        is_faster
+        (has_failed or full < mean_loss(scorer.trials, ablation.current))
         and _may_be_proven(task, scorer, ablation.full, full)
         and _has_time_for_proof(task, scorer, task.proof.min_pairs)
     )

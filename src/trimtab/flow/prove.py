@@ -16,7 +16,7 @@ from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sampl
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import failed_run, mean_loss
 from trimtab.flow.pairs import Duel, Purse, in_one_go, proof_pool
-from trimtab.flow.reserve import pairs_needed
+from trimtab.flow.reserve import pairs_at_most, pairs_needed
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import PairedComparison, compare_pairs
@@ -108,7 +108,11 @@ class Prover:
         needs_gain: bool = False,
     ) -> None:
         self._task, self._scorer, self._candidate = task, scorer, candidate
-        self._rule = replace(_rule_of_one(task, scorer, candidate, 2**n_before), needs_gain=needs_gain)
+        self._arms = [(Role.PROOF_BASELINE, task.baseline), (Role.PROOF_CANDIDATE, candidate)]
+        if _is_advice_due(task, scorer, candidate):
+            self._arms.append((Role.PROOF_ADVICE, task.advice))
+        self._most = pairs_at_most(task, scorer, len(self._arms))
+        self._rule = replace(self._rule_of_one(candidate, 2**n_before), needs_gain=needs_gain)
         self._pairs = _Pairs(Acceptance(self._rule))
         failed = failed_run(scorer.trials, candidate)
         self._failure = "" if failed is None else _failure(failed)
@@ -116,12 +120,14 @@ class Prover:
         self._is_late = False
         self._duels, self._purse, self._free = list(duels), purse, list(free)
         self._smaller = {
-            duel.challenger: _Pairs(Acceptance(_rule_of_one(task, scorer, duel.challenger, len(duels) * 2**n_before)))
+            duel.challenger: _Pairs(Acceptance(self._rule_of_one(duel.challenger, len(duels) * 2**n_before)))
             for duel in duels
         }
-        self._arms = [(Role.PROOF_BASELINE, task.baseline), (Role.PROOF_CANDIDATE, candidate)]
-        if _is_advice_due(task, scorer, candidate):
-            self._arms.append((Role.PROOF_ADVICE, task.advice))
+
+    def _rule_of_one(self, config: Config, n: int) -> AcceptanceRule:
+        """Of one of `n` configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
+        rule = acceptance_rule(self._task, self._scorer, config)
+        return replace(rule, level=1 - 0.05 / max(1, n), most_pairs=self._most)
 
     @property
     def is_decided(self) -> bool:
@@ -153,14 +159,14 @@ class Prover:
     @property
     def n_runs_wanted(self) -> int:
         """Runs of one more pair, while the gain is not known well enough to be quoted and pairs are left; else 0."""
-        return 0 if self.is_settled or len(self._pairs.test) >= self._task.proof.max_pairs else len(self._arms)
+        return 0 if self.is_settled or len(self._pairs.test) >= self._most else len(self._arms)
 
     def run(self, is_done: Callable[[], bool], *, is_paid: bool = False) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
         after it for which the budget has no room as a whole, but for one with which the proof is expected to succeed: all that
         was spent so far would be lost without it. `is_paid`: the budget is the caller's affair."""
         table, test = self._task.proof, self._pairs.test
-        while not is_done() and len(test) < table.max_pairs:
+        while not is_done() and len(test) < self._most:
             has_room = is_paid or len(test) < table.min_pairs or self._scorer.has_room_for_pairs(len(self._arms))
             if not has_room:
                 if self._is_late or not test.is_one_pair_short:
@@ -173,8 +179,13 @@ class Prover:
         """Those of the next block: not yet told, and as many as the purse pays for."""
         if self._purse is None:
             return []
-        open_ones = [duel for duel in self._duels if not duel.failure and not _is_told(duel)]
+        open_ones = [duel for duel in self._duels if not duel.failure and not self._is_told(duel)]
         return open_ones[: max(0, self._purse.n_runs)]
+
+    def _is_told(self, duel: Duel) -> bool:
+        """Whether the line of `duel` is known to bring something, or to harm by as many pairs as prove the config without it."""
+        least = _MIN_DUEL_PAIRS if duel.ratio.low > 1 else self._task.proof.min_pairs
+        return duel.n_pairs >= least and (duel.ratio.low > 1 or duel.ratio.high < 1)
 
     def _block(self, duels: Sequence[Duel]) -> Steps[None]:
         runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]
@@ -193,13 +204,15 @@ class Prover:
                 return
         self._arms = [(role, config) for role, config in self._arms if failed_run(trials, config) is None]
         baseline, candidate = samples[self._task.baseline], samples[self._candidate]
-        self._pairs.add(baseline, candidate, samples.get(self._task.advice) if len(self._arms) > 2 else None)
+        advice = samples.get(self._task.advice) if len(self._arms) > 2 else None
+        self._pairs.add(baseline, candidate, advice)
         for duel in duels:
             duel.failure = failures.get(duel.challenger, "")
             if not duel.failure:
                 value = samples[duel.challenger]
                 duel.add(candidate.value, value.value, self._task.objective.is_maximised)
-                self._smaller[duel.challenger].add(baseline, value)
+                is_other = duel.challenger != self._task.advice
+                self._smaller[duel.challenger].add(baseline, value, advice if is_other else None)
         for duel in self._free:
             if duel.challenger in samples:
                 duel.add(baseline.value, samples[duel.challenger].value, self._task.objective.is_maximised)
@@ -214,12 +227,14 @@ class Prover:
 
     def smaller(self, tolerance: float) -> tuple[Duel, Proof] | None:
         """The candidate without one line that was shown to be worth no more than `tolerance`, or without which it was no worse,
-        proven by the same blocks; None: there is none. Of several the one whose line looks least worth."""
+        proven by the same blocks, in no fewer pairs than any other; None: there is none. Of several the one whose line looks
+        least worth."""
         found: list[tuple[float, int, Duel, Proof]] = []
         for duel in self._duels:
-            if duel.n_pairs < _MIN_DUEL_PAIRS or duel.failure or not _earns_nothing(duel, tolerance):
-                continue
             pairs = self._smaller[duel.challenger]
+            # Two pairs may show a large gain, and never that clients wait longer or that runs vary.
+            if len(pairs.test) < self._task.proof.min_pairs or duel.failure or not _earns_nothing(duel, tolerance):
+                continue
             proof = _conclude(pairs, self._task.objective.is_maximised, self._rule.delta, "")
             if proof.is_better:
                 found.append((duel.ratio.estimate, len(found), duel, proof))
@@ -232,15 +247,6 @@ class Prover:
 def _earns_nothing(duel: Duel, tolerance: float) -> bool:
     """Whether the config may go without the line of `duel`: the interval shows it, or the config was no worse without it."""
     return duel.ratio.high < 1 + tolerance or duel.ratio.estimate <= 1
-
-
-def _is_told(duel: Duel) -> bool:
-    return duel.n_pairs >= _MIN_DUEL_PAIRS and (duel.ratio.low > 1 or duel.ratio.high < 1)
-
-
-def _rule_of_one(task: Task, scorer: Scorer, config: Config, n: int) -> AcceptanceRule:
-    """Of one of `n` configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
-    return replace(acceptance_rule(task, scorer, config), level=1 - 0.05 / max(1, n))
 
 
 def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:

@@ -14,7 +14,7 @@ from trimtab.flow.losses import fresh_losses
 from trimtab.flow.pairs import proof_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import observations_needed
+from trimtab.measure import NoisePool, observations_needed
 from trimtab.records import Status, Trial
 from trimtab.space import Config
 
@@ -25,6 +25,7 @@ __all__ = [
     "is_as_sure",
     "is_clear",
     "least_proof_s",
+    "pairs_at_most",
     "pairs_needed",
     "proof_reserve_s",
     "proof_runs",
@@ -58,6 +59,7 @@ _CLEAR_PAIRS = 1
 _GIVEN_UP = 0.1
 """Of a gain that is not clear, less one standard error, what fewer settings may cost: its proof takes a quarter more pairs."""
 
+_NO_POOL = NoisePool()
 _LARGE = 1.0
 """A gain (log-ratio) of which the least number of pairs is proof."""
 
@@ -116,7 +118,7 @@ def _wanted_refine_runs(task: Task, scorer: Scorer) -> int:
 
 def least_proof_s(task: Task, scorer: Scorer) -> float:
     """Seconds of the shortest proof."""
-    n_pairs = max(task.proof.min_pairs, observations_needed(_LARGE, 0.0, task.proof.max_pairs, scorer.level))
+    n_pairs = max(task.proof.min_pairs, _enough(task, _LARGE, 0.0, scorer.level))
     return proof_runs(task, n_pairs) * scorer.pair_run_cost_s
 
 
@@ -183,11 +185,26 @@ def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95
         return task.proof.min_pairs  # to meet a constraint that the baseline misses needs no gain
     sd, least = math.sqrt(2) * scorer.noise_sd, task.proof.min_pairs
     pool = proof_pool(scorer)
-    n = observations_needed(effect, sd, task.proof.max_pairs, level, pool)
+    n = _enough(task, effect, sd, level, pool)
     if (task.budget.seconds or 0.0) >= _LONG_RUNS * scorer.mean_cost_s:
         # The least number may by chance scatter more than that, and then one pair more decides.
-        n = max(n, min(observations_needed(effect, _UNLUCKY * sd, least + 1, level, pool), task.proof.max_pairs))
+        n = max(n, min(_enough(task, effect, _UNLUCKY * sd, level, pool), least + 1))
     return max(least, n)
+
+
+def _enough(task: Task, effect: float, sd: float, level: float, pool: NoisePool = _NO_POOL) -> int:
+    """Pairs of such a mean and standard deviation that are expected to show it, at most those that a proof may have."""
+    most = task.proof.max_pairs
+    return observations_needed(effect, sd, most, level, pool, most)
+
+
+def pairs_at_most(task: Task, scorer: Scorer, n_arms: int) -> int:
+    """Pairs of `n_arms` runs that a proof may come to, which must be known before the first: the study's largest number, or what
+    a wall-clock budget has room for, with one for runs that turn out shorter, and one that may follow the budget's end."""
+    left_s, pair_s = scorer.time_left_s, n_arms * scorer.pair_run_cost_s
+    if task.budget.seconds is None or left_s >= task.proof.max_pairs * pair_s:
+        return task.proof.max_pairs
+    return min(task.proof.max_pairs, max(task.proof.min_pairs, math.floor(left_s / pair_s) + 2))
 
 
 def is_clear(task: Task, scorer: Scorer, config: Config) -> bool:

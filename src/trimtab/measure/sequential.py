@@ -1,5 +1,8 @@
 """Verdicts that stay valid however often one looks: after each pair of runs, after each second of a run.
 
+Where the number of looks is bounded beforehand, the narrower intervals of `repeated` serve; the rest of this text is of those for
+any number.
+
 A test made for a fixed number of observations and looked at after each claims a difference between equal configs far
 too often (25 to 30 % instead of 5 %). The t-mixture confidence sequence bounds the chance that the interval EVER
 misses the mean, over all numbers of observations together, with the variance unknown.
@@ -39,7 +42,8 @@ from trimtab.errors import LoadError, UsageError
 from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
-from trimtab.measure.quantile import f_tail
+from trimtab.measure.quantile import f_tail, t_tail
+from trimtab.measure.repeated import FIRST_LOOK, false_alarm, repeated_half_width
 
 __all__ = [
     "EarlyStop",
@@ -86,7 +90,7 @@ the error costs them 3 % of the interval's width."""
 
 
 def anytime_interval(
-    values: Floats, level: float = 0.95, *, inflation: float = 1.0, pool: NoisePool = _NOTHING
+    values: Floats, level: float = 0.95, *, inflation: float = 1.0, pool: NoisePool = _NOTHING, most: int | None = None
 ) -> Interval:
     """Interval for the mean of independent normal values of unknown variance, valid at every n at once.
 
@@ -95,9 +99,13 @@ def anytime_interval(
         level: chance that no interval of the whole sequence misses the mean.
         inflation: factor on the variance, for observations that hang together.
         pool: what is known of the variance beforehand; valid where the noise is the same there and here.
+        most: observations that there will be at most, as it was known before the first; None: any number.
 
     Returns:
         Infinite ends while n is too small (n < 3 at level 0.95 without a pool); NaN estimate for no values.
+
+    Raises:
+        ValueError: there are more values than `most`.
     """
     check_level(level)
     n = len(values)
@@ -107,7 +115,7 @@ def anytime_interval(
     squares = float(((values - mean) ** 2).sum()) * inflation
     df = n - 1 + pool.df
     se = math.sqrt((squares + pool.squares) / df / n) if df > 0 else math.nan
-    half = _half_width(n, squares, level, pool)
+    half = _half_width(n, squares, level, pool, most)
     return Interval(mean, mean - half, mean + half, level, se, n)
 
 
@@ -128,8 +136,10 @@ def _fits(values: Floats, pool: NoisePool) -> bool:
     return f_tail(variance * pool.df / pool.squares, len(values) - 1, pool.df) >= _MISFIT
 
 
-def _half_width(n: int, squares: float, level: float, pool: NoisePool) -> float:
+def _half_width(n: int, squares: float, level: float, pool: NoisePool, most: int | None) -> float:
     """Of the interval of n observations with this sum of squared deviations; infinite where they are too few."""
+    if most is not None:
+        return repeated_half_width(n, squares + pool.squares, n - 1 + pool.df, 1 - level, most)
     c2, df = _PRIOR_PRECISION, pool.df
     threshold = (math.sqrt((n + c2) / c2) / (1 - level)) ** (2 / (n + df))
     reach = 1 - threshold * c2 / (n + c2)
@@ -138,37 +148,46 @@ def _half_width(n: int, squares: float, level: float, pool: NoisePool) -> float:
     return math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
 
 
-def expected_half_width(n: int, sd: float, level: float = 0.95) -> float:
+def expected_half_width(n: int, sd: float, level: float = 0.95, most: int | None = None) -> float:
     """Of `anytime_interval` for n observations with this standard deviation; infinite where they are too few."""
-    return _half_width(n, (n - 1) * sd**2, level, _NOTHING)
+    return _half_width(n, (n - 1) * sd**2, level, _NOTHING, most)
 
 
-def observations_needed(effect: float, sd: float, most: int, level: float = 0.95, pool: NoisePool = _NOTHING) -> int:
+def observations_needed(
+    effect: float, sd: float, cap: int, level: float = 0.95, pool: NoisePool = _NOTHING, most: int | None = None
+) -> int:
     """Observations after which the interval of a hedged `PairedSequence` is expected to leave out 0; without a `pool`, that of
     `anytime_interval`.
 
     Args:
         effect: their mean.
         sd: their standard deviation, 0 or more.
-        most: what is returned where more are needed, or none suffices (`effect` is not above 0).
+        cap: what is returned where more are needed, or none suffices (`effect` is not above 0).
         level: of the interval.
         pool: what is known of the variance beforehand.
+        most: observations that there will be at most, `cap` - 1 or more; None: any number.
     """
     hedges = _hedges(pool, level)
-    for n in range(1, most):
-        if min(_half_width(n, (n - 1) * sd**2, each, known) for known, each in hedges) <= effect:
+    for n in range(1, cap):
+        if min(_half_width(n, (n - 1) * sd**2, each, known, most) for known, each in hedges) <= effect:
             return n
-    return most
+    return cap
 
 
-def _anytime_p_value(values: Floats, pool: NoisePool) -> float:
-    """1 over the mixture's e-value against a mean of 0: the largest alpha whose interval holds 0, at most 1."""
+def _p_value_at(values: Floats, pool: NoisePool, most: int | None) -> float:
+    """The largest alpha whose interval holds 0, at most 1: for any number of looks, 1 over the mixture's e-value."""
     n, c2 = len(values), _PRIOR_PRECISION
     around_zero = float((values**2).sum()) + pool.squares
     if around_zero == 0:
         return 1.0
-    rest = 1 - float(values.sum()) ** 2 / ((n + c2) * around_zero)
-    return float(min(1.0, math.sqrt((n + c2) / c2) * rest ** ((n + pool.df) / 2)))
+    explained = float(values.sum()) ** 2 / around_zero
+    if most is None:
+        return float(min(1.0, math.sqrt((n + c2) / c2) * (1 - explained / (n + c2)) ** ((n + pool.df) / 2)))
+    df, rest = n - 1 + pool.df, 1 - explained / n
+    if n < FIRST_LOOK:
+        return 1.0
+    t = math.sqrt(explained / n * df / rest) if rest > 0 else math.inf
+    return false_alarm(2 * t_tail(t, df), n, most)
 
 
 class PairedSequence:
@@ -182,7 +201,13 @@ class PairedSequence:
     """
 
     def __init__(
-        self, *, is_maximised: bool, level: float = 0.95, pool: NoisePool = _NOTHING, is_hedged: bool = False
+        self,
+        *,
+        is_maximised: bool,
+        level: float = 0.95,
+        pool: NoisePool = _NOTHING,
+        is_hedged: bool = False,
+        most: int | None = None,
     ) -> None:
         """Takes the metric's direction, the confidence of the whole sequence, and what is known of the pairs' noise.
 
@@ -192,13 +217,14 @@ class PairedSequence:
             pool: what is known of the pairs' noise.
             is_hedged: whether the pool counts only where it helps, for a fifth of the error, and neither below three degrees of
                 freedom nor where the pairs scatter clearly more than it says; `se` of `ratio` is then that of the pairs alone.
+            most: pairs that there will be at most; None: any number, for which the intervals are wider.
 
         Raises:
             UsageError: `level` is not inside (0, 1).
         """
         check_level(level)
         self._is_maximised = is_maximised
-        self._level = level
+        self._level, self._most = level, most
         self._hedges = _hedges(pool, level) if is_hedged else ((pool, level),)
         self._log_gains: list[float] = []
 
@@ -217,7 +243,7 @@ class PairedSequence:
     def ratio(self) -> Interval:
         """How many times better the candidate is (more than 1 is better); `se` is that of the logarithm."""
         gains = np.array(self._log_gains)
-        each = [anytime_interval(gains, level, pool=pool) for pool, level in self._used(gains)]
+        each = [anytime_interval(gains, level, pool=pool, most=self._most) for pool, level in self._used(gains)]
         low, high = max(one.low for one in each), min(one.high for one in each)
         return exp_interval(replace(each[0], low=low, high=high, level=self._level))
 
@@ -245,7 +271,7 @@ class PairedSequence:
         found = [1.0]
         for pool, level in self._used(gains):
             share = (1 - level) / (1 - self._level)
-            found += [_anytime_p_value(gains[: i + 1], pool) / share for i in range(len(gains))]
+            found += [_p_value_at(gains[: i + 1], pool, self._most) / share for i in range(len(gains))]
         return min(found)
 
     def verdict(self, delta: float = 0.0) -> Verdict:
@@ -308,7 +334,7 @@ class EarlyStop:
         if n:
             mean, _, squares = _moments(frames)
             inflated = squares / len(frames) * n * _variance_inflation(frames)
-            half = _half_width(n, inflated, self._level, _NOTHING)
+            half = _half_width(n, inflated, self._level, _NOTHING, None)
         if math.isinf(half):
             return math.inf if self._is_maximised else -math.inf
         return mean + (half if self._is_maximised else -half)
