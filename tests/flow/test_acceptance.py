@@ -11,6 +11,7 @@ import pytest
 from tests.fakes import FakeStudy
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
 from trimtab.history import StudyRecord
+from trimtab.measure import Looks
 from trimtab.records import Objective, Role, Status, Trial
 
 RULE = AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.01)
@@ -333,3 +334,21 @@ def test_a_proven_gain_has_every_condition_met(usual: tuple[StudyRecord, list[Tr
     met = {row.name for row in record.verdict.conditions if row.is_met}
     assert met >= {"gain", "baseline", "error_rate", "stability", "durability"}
     assert len(met) == len(record.verdict.conditions)
+
+
+def test_a_proof_of_fewer_pairs_has_narrower_intervals_and_takes_no_more() -> None:
+    rng = np.random.default_rng(6)
+    pairs = [
+        (sample(100 * math.exp(rng.normal(0, 0.05))), sample(115 * math.exp(rng.normal(0, 0.05)))) for _ in range(8)
+    ]
+    lows = []
+    for most in (8, 24):
+        test = Acceptance(AcceptanceRule(metric="throughput", is_maximised=True, noise_sd=0.05, looks=Looks(most)))
+        for baseline, candidate in pairs:
+            test.add(baseline, candidate)
+        lows.append(test.gain.ratio.low)
+        if most == 8:
+            assert not test.is_one_pair_short
+            with pytest.raises(ValueError, match="most=8"):
+                test.add(*pairs[0])
+    assert lows[0] > 1.01 * lows[1]

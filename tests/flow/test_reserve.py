@@ -13,6 +13,7 @@ from trimtab.flow.explore import _has_leader
 from trimtab.flow.reserve import (
     finish_reserve_s,
     least_proof_s,
+    pairs_at_most,
     pairs_needed,
     proof_reserve_s,
     refine_reserve_s,
@@ -174,3 +175,29 @@ def test_a_lucky_run_of_the_baseline_hides_no_leader() -> None:
     assert proof_reserve_s(HALF_AN_HOUR, scorer) == proof_reserve_s(HALF_AN_HOUR, found(0.06, 0.06))
     scorer.trials.remove(scorer.trials[0])
     assert not _has_leader(HALF_AN_HOUR, scorer)
+
+
+@pytest.mark.parametrize(
+    ("budget", "left_s", "n_arms", "most"),
+    [
+        (Budget(seconds=1800), 900.0, 2, 24),
+        (Budget(seconds=1800), 24 * 24.0, 2, 24),
+        (Budget(seconds=600), 250.0, 2, 12),
+        (Budget(seconds=600), 250.0, 3, 8),
+        (Budget(seconds=600), 10.0, 2, 3),
+        (Budget(trials=40), 0.0, 2, 24),
+    ],
+)
+def test_the_pairs_of_a_proof_are_bounded_by_the_time_that_is_left(
+    budget: Budget, left_s: float, n_arms: int, most: int
+) -> None:
+    scorer = found(0.2, 0.05)
+    scorer.time_left_s = left_s
+    assert pairs_at_most(task(budget), scorer, n_arms) == most
+
+
+def test_no_proof_has_more_pairs_than_the_study_allows() -> None:
+    scorer = found(0.2, 0.05)
+    scorer.time_left_s = 100.0
+    assert pairs_at_most(task(Budget(seconds=600), max_pairs=4), scorer, 2) == 4
+    assert pairs_at_most(task(Budget(seconds=600), min_pairs=7), scorer, 2) == 7

@@ -55,7 +55,7 @@ def proven(idle: float, *, first: int = 3, runs: int = 40, task: Task = OF_TWO) 
     return found
 
 
-@pytest.mark.parametrize("idle", [0.9, 0.93])
+@pytest.mark.parametrize("idle", [0.95, 0.97])
 def test_goes(idle: float) -> None:
     ablation, smaller = proven(idle)
     assert smaller is not None

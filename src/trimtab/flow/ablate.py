@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from trimtab.errors import SpaceError
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import mean_loss
-from trimtab.flow.pairs import Duel, Purse, fight, new_duel
+from trimtab.flow.pairs import MAX_DUEL_PAIRS, Duel, Purse, fight, new_duel
 from trimtab.flow.reserve import is_as_sure
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
@@ -46,9 +46,6 @@ __all__ = [
 
 _MIN_PAIRS = 2
 """Fewer pairs drop nothing, unless the interval itself shows that the group is needless."""
-
-_MAX_PAIRS = 8
-"""More pairs for one group would leave nothing for the others."""
 
 _LEAN_DROP, _LEAN_HALVE = 1.5, 1.0
 """Standard errors by which an estimate must lie below (above) the tolerance to spare further pairs."""
@@ -193,7 +190,7 @@ def _try_without(
         task,
         scorer,
         duel,
-        n_pairs=min(_MAX_PAIRS, task.proof.max_pairs, n_pairs),
+        n_pairs=min(MAX_DUEL_PAIRS, task.proof.max_pairs, n_pairs),
         is_decided=lambda duel: _is_decided(ablation, duel, is_group=len(group) > 1),
         may_go_on=lambda: purse.n_runs >= 2,
     )

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from trimtab.flow.bounded import Bounded
 from trimtab.measure import (
     Interval,
+    Looks,
     Measurement,
     NoisePool,
     PairedSequence,
@@ -82,7 +83,7 @@ class AcceptanceRule:
         locked: knobs of a locked safety class that the candidate changes.
         opened: the same of classes that the user has opened.
         level: confidence of the gain's interval, over all looks together.
-        most_pairs: pairs that the proof may have, as it was known before the first.
+        looks: when the gain is looked at, settled before the first pair; the proof may have as many pairs.
         constraints: of the objective. The candidate owes them on average over the pairs, the baseline does not.
         needs_gain: whether a candidate without a gain is refused even when it meets a constraint that the baseline misses.
     """
@@ -98,7 +99,7 @@ class AcceptanceRule:
     locked: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     level: float = 0.95
-    most_pairs: int = 24
+    looks: Looks = field(default_factory=lambda: Looks(24))
     constraints: tuple[MetricConstraint, ...] = ()
     needs_gain: bool = False
 
@@ -178,11 +179,11 @@ class Acceptance:
     def __init__(self, rule: AcceptanceRule) -> None:
         self._rule = rule
         self._gain = PairedSequence(
-            is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True, most=rule.most_pairs
+            is_maximised=rule.is_maximised, level=rule.level, pool=rule.pool, is_hedged=True, looks=rule.looks
         )
         self._pairs: list[tuple[Sample, Sample]] = []
         self._earlier = beside_neighbours(np.asarray(rule.earlier, dtype=np.float64))
-        self._bounded = [Bounded(constraint, rule.level, rule.most_pairs) for constraint in rule.constraints]
+        self._bounded = [Bounded(constraint, rule.level, rule.looks) for constraint in rule.constraints]
 
     def add(self, baseline: Sample, candidate: Sample) -> None:
         """Takes one more pair.
@@ -191,8 +192,8 @@ class Acceptance:
             LoadError: a value of the objective is not positive and finite.
             ValueError: there are as many pairs as the rule allows.
         """
-        if len(self) == self._rule.most_pairs:
-            raise ValueError(f"the proof was made for most_pairs={self._rule.most_pairs}")
+        if len(self) == self._rule.looks.most:
+            raise ValueError(f"the proof was made for most={self._rule.looks.most}")
         self._gain.add(baseline.value, candidate.value)
         self._pairs.append((baseline, candidate))
         for bounded, before, after in zip(self._bounded, baseline.bounded, candidate.bounded, strict=True):
@@ -246,9 +247,10 @@ class Acceptance:
             return False
         effect = math.log(ratio.estimate / (1 + self._rule.delta))
         sd, rule = ratio.se * math.sqrt(n), self._rule
-        if n >= rule.most_pairs:
-            return False
-        return observations_needed(effect, sd, n + 2, rule.level, rule.pool, rule.most_pairs) <= n + 1
+        needed = (
+            observations_needed(effect, sd, n + 2, rule.level, rule.pool, rule.looks) if n < rule.looks.most else n + 2
+        )
+        return needed <= n + 1
 
     @property
     def is_by_constraints(self) -> bool:

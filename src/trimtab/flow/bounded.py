@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trimtab.measure import PairedSequence, anytime_interval
+from trimtab.measure import Looks, PairedSequence, anytime_interval
 from trimtab.records import MetricConstraint
 from trimtab.units import format_figure
 
@@ -23,10 +23,10 @@ class Bounded:
     Whether the constraint is met counts on average, since one run may miss what the next one meets.
     """
 
-    def __init__(self, constraint: MetricConstraint, level: float, most_pairs: int) -> None:
-        """Takes the constraint, the confidence with which the candidate must be better in its metric, and how many pairs there
-        will be at most."""
-        self._constraint, self._level, self._most_pairs = constraint, level, most_pairs
+    def __init__(self, constraint: MetricConstraint, level: float, looks: Looks) -> None:
+        """Takes the constraint, the confidence with which the candidate must be better in its metric, and when one
+        looks."""
+        self._constraint, self._level, self._looks = constraint, level, looks
         self._before: list[float] = []
         self._after: list[float] = []
 
@@ -52,7 +52,7 @@ class Bounded:
         bound, values = self._constraint.bound, [*self._before, *self._after]
         if not values or bound <= 0 or not all(0 < value < math.inf for value in values):
             return False
-        sequence = PairedSequence(is_maximised=self._constraint.at_least, level=self._level, most=self._most_pairs)
+        sequence = PairedSequence(is_maximised=self._constraint.at_least, level=self._level, looks=self._looks)
         for before, after in zip(self._before, self._after, strict=True):
             sequence.add(before, after)
         sign = -1.0 if self._constraint.at_least else 1.0

@@ -19,7 +19,7 @@ from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import believable
 from trimtab.flow.prove import Proof, Prover
 from trimtab.flow.task import Task
-from trimtab.measure import Interval, expected_half_width
+from trimtab.measure import Interval, Looks, expected_half_width
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, Context, Cycle, Role
 from trimtab.space import Config
@@ -151,8 +151,8 @@ def _is_one_round_short(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bo
     for context, proof in zip(cycle.contexts, proofs, strict=True):
         if proof.gain is None or not math.isfinite(proof.gain.ratio.se):
             return False
-        ratio, n, most = proof.gain.ratio, proof.gain.n_pairs, task_under(task, context).proof.max_pairs
-        square += (cycle.share(context) * expected_half_width(n + 1, ratio.se * math.sqrt(n), ratio.level, most)) ** 2
+        ratio, n, looks = proof.gain.ratio, proof.gain.n_pairs, Looks(task_under(task, context).proof.max_pairs)
+        square += (cycle.share(context) * expected_half_width(n + 1, ratio.se * math.sqrt(n), ratio.level, looks)) ** 2
     return math.sqrt(square) <= math.log(gain.estimate / (1 + task.proof.min_gain))
 
 

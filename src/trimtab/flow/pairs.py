@@ -15,11 +15,25 @@ from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.losses import failed_run, full_runs, is_met_on_average
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import Interval, NoisePool, PairedSequence
+from trimtab.measure import FIRST_LOOK, LEAST_KNOWN, Interval, Looks, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
-__all__ = ["Duel", "Purse", "believable", "fight", "fight_block", "in_one_go", "new_duel", "noise_pool", "proof_pool"]
+__all__ = [
+    "MAX_DUEL_PAIRS",
+    "Duel",
+    "Purse",
+    "believable",
+    "fight",
+    "fight_block",
+    "in_one_go",
+    "new_duel",
+    "noise_pool",
+    "proof_pool",
+]
+
+MAX_DUEL_PAIRS = 8
+"""Pairs of a duel, at most: what they do not tell is smaller than what is worth so many runs."""
 
 _MAX_INVALID_TRIALS = 2
 """Times that a trial which was nobody's fault (a busy load generator) is made again."""
@@ -75,7 +89,9 @@ class Duel:
         return self.sequence.ratio
 
     def add(self, reference: float, challenger: float, is_maximised: bool) -> None:
-        """Takes one pair of values of the objective."""
+        """Takes one pair of values of the objective; none beyond `MAX_DUEL_PAIRS`, for which its looks are made."""
+        if self.n_pairs == MAX_DUEL_PAIRS:
+            return
         # The sequence's "candidate" is the reference: its gain is what the challenger lacks.
         self.sequence.add(challenger, reference)
         log = math.log(reference / challenger)
@@ -140,7 +156,9 @@ def noise_pool(scorer: Scorer, duels: Sequence[Duel], most: float = _MAX_BORROWE
 def new_duel(task: Task, scorer: Scorer, reference: Config, challenger: Config, earlier: Sequence[Duel]) -> Duel:
     """Without a pair; it has failed already where an earlier run of the challenger failed by its own fault. The `earlier` duels
     tell of the noise."""
-    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=noise_pool(scorer, earlier))
+    pool = noise_pool(scorer, earlier)
+    looks = Looks(MAX_DUEL_PAIRS, 1 if pool.df >= LEAST_KNOWN else FIRST_LOOK)
+    sequence = PairedSequence(is_maximised=task.objective.is_maximised, pool=pool, looks=looks)
     failed = failed_run(scorer.trials, challenger)
     failure = "" if failed is None or challenger == task.baseline else _failure(failed)
     return Duel(reference=reference, challenger=challenger, sequence=sequence, failure=failure)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Condition, Sample
 from trimtab.flow.ask import Steps
 from trimtab.flow.losses import failed_run, mean_loss
-from trimtab.flow.pairs import Duel, Purse, in_one_go, proof_pool
+from trimtab.flow.pairs import MAX_DUEL_PAIRS, Duel, Purse, in_one_go, proof_pool
 from trimtab.flow.reserve import pairs_at_most, pairs_needed
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import PairedComparison, compare_pairs
+from trimtab.measure import Looks, PairedComparison, compare_pairs
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
@@ -127,7 +127,7 @@ class Prover:
     def _rule_of_one(self, config: Config, n: int) -> AcceptanceRule:
         """Of one of `n` configs: any of them may be picked, so each is held to an n-th of the error (Bonferroni)."""
         rule = acceptance_rule(self._task, self._scorer, config)
-        return replace(rule, level=1 - 0.05 / max(1, n), most_pairs=self._most)
+        return replace(rule, level=1 - 0.05 / max(1, n), looks=Looks(self._most))
 
     @property
     def is_decided(self) -> bool:
@@ -183,9 +183,11 @@ class Prover:
         return open_ones[: max(0, self._purse.n_runs)]
 
     def _is_told(self, duel: Duel) -> bool:
-        """Whether the line of `duel` is known to bring something, or to harm by as many pairs as prove the config without it."""
+        """Whether the line of `duel` is known to bring something, or to harm by as many pairs as prove the config without it, or
+        has all its pairs."""
         least = _MIN_DUEL_PAIRS if duel.ratio.low > 1 else self._task.proof.min_pairs
-        return duel.n_pairs >= least and (duel.ratio.low > 1 or duel.ratio.high < 1)
+        is_clear = duel.n_pairs >= least and (duel.ratio.low > 1 or duel.ratio.high < 1)
+        return is_clear or duel.n_pairs == MAX_DUEL_PAIRS
 
     def _block(self, duels: Sequence[Duel]) -> Steps[None]:
         runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]

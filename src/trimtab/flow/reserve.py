@@ -14,7 +14,7 @@ from trimtab.flow.losses import fresh_losses
 from trimtab.flow.pairs import proof_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import NoisePool, observations_needed
+from trimtab.measure import Looks, NoisePool, observations_needed
 from trimtab.records import Status, Trial
 from trimtab.space import Config
 
@@ -195,7 +195,7 @@ def pairs_needed(task: Task, scorer: Scorer, config: Config, level: float = 0.95
 def _enough(task: Task, effect: float, sd: float, level: float, pool: NoisePool = _NO_POOL) -> int:
     """Pairs of such a mean and standard deviation that are expected to show it, at most those that a proof may have."""
     most = task.proof.max_pairs
-    return observations_needed(effect, sd, most, level, pool, most)
+    return observations_needed(effect, sd, most, level, pool, Looks(most))
 
 
 def pairs_at_most(task: Task, scorer: Scorer, n_arms: int) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from trimtab.measure.mix import mix_shift
     from trimtab.measure.noise import NoiseFloor, noise_floor
     from trimtab.measure.percentile import percentile_interval
+    from trimtab.measure.repeated import FIRST_LOOK, LEAST_KNOWN, Looks
     from trimtab.measure.second_log import Buckets, Latencies, SecondLog, merge_seconds
     from trimtab.measure.sequential import (
         EarlyStop,
@@ -51,6 +52,7 @@ else:
             "noise": "NoiseFloor noise_floor",
             "percentile": "percentile_interval",
             "second_log": "Buckets Latencies SecondLog merge_seconds",
+            "repeated": "FIRST_LOOK LEAST_KNOWN Looks",
             "sequential": "EarlyStop NoisePool PairedSequence Verdict anytime_interval expected_half_width observations_needed",
             "spread": "beside_neighbours relative_range spread_evidence spread_p_value spread_ratio usual_sd",
             "steady": "SteadyDetector warmup_end",
@@ -60,6 +62,8 @@ else:
     )
 
 __all__ = [
+    "FIRST_LOOK",
+    "LEAST_KNOWN",
     "BaselineTrack",
     "Buckets",
     "Drift",
@@ -67,6 +71,7 @@ __all__ = [
     "Interval",
     "LabelStats",
     "Latencies",
+    "Looks",
     "Measurement",
     "NoiseFloor",
     "NoisePool",

@@ -4,7 +4,7 @@ A proof knows before its first pair how many it will make at most. Spent on so m
 alarm allows intervals that are a fifth narrower than those of `sequential` after ten pairs of 24, and a quarter after all.
 
     symbol   meaning
-    n, most  pairs so far (3 or more); pairs at the last look
+    n, most  pairs so far, pairs at the last look
     s        standard deviation of the pairs so far
     p(n)     c (n / most)^(1/4): the two-sided p-value of Student's t that shows a difference after n pairs
     c        so small that pairs without a difference reach p(n) at any of the looks with the chance alpha only
@@ -12,8 +12,9 @@ alarm allows intervals that are a fifth narrower than those of `sequential` afte
     P(exists n <= most: |mean - mu| >= t(1 - p(n) / 2; n - 1) s / sqrt(n)) <= alpha
 
 c has no closed form: the variance is unknown, and the looks hang together. `_LAST_P` holds it by simulation
-(benchmarks/acceptance/looks.py); between its rows and columns it is interpolated. Where more is known of the variance than the
-pairs say (a `NoisePool`), the looks hang together more, so that the same c is safe.
+(benchmarks/acceptance/looks.py); between its rows and columns it is interpolated. The looks begin at the third pair. Where other
+runs tell of the variance (a `NoisePool`), they hang together more, so that the same c is safe. With three degrees of freedom or
+more beforehand they may begin at the first pair: those two looks count as two pairs more at the end (simulated: c within 2 %).
 
 Sources: Jennison & Turnbull, "Interim analyses: the repeated confidence interval approach", Journal of the Royal Statistical
 Society B 51(3), 1989, for the intervals, and "Group Sequential Methods with Applications to Clinical Trials", 2000, for p-values
@@ -24,6 +25,7 @@ the same p-value at each look, and O'Brien's and Fleming's, which asks for more 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,8 +36,10 @@ from trimtab.measure.quantile import t_quantile
 __all__ = [
     "ALPHAS",
     "FIRST_LOOK",
+    "LEAST_KNOWN",
     "MOST",
     "SHAPE",
+    "Looks",
     "false_alarm",
     "last_p_value",
     "repeated_half_width",
@@ -45,7 +49,10 @@ SHAPE = 0.25
 """Power of n / most. With 0 small gains are proven less often; with 0.5 a gain of which four pairs would be proof needs five."""
 
 FIRST_LOOK = 3
-"""Pairs of the first look."""
+"""Pairs of the first look, where nothing is known of the noise beforehand."""
+
+LEAST_KNOWN = 3.0
+"""Degrees of freedom that a pool must have for looks from the first pair on."""
 
 MOST = (3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 72, 108, 160, 200)
 ALPHAS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
@@ -73,41 +80,62 @@ _LOG_ALPHAS = np.log(ALPHAS[::-1])
 _LOG_P = np.log(np.array(_LAST_P)[:, ::-1])
 
 
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """After which pairs one looks.
+
+    Attributes:
+        most: pairs at the last look.
+        first: pairs at the first one: `FIRST_LOOK`, or 1 with a pool of `LEAST_KNOWN` degrees of freedom or more.
+    """
+
+    most: int
+    first: int = FIRST_LOOK
+
+    @property
+    def row(self) -> int:
+        """Pairs at the last of as many looks that begin at `FIRST_LOOK`."""
+        return self.most + FIRST_LOOK - self.first
+
+
 def last_p_value(alpha: float, most: int) -> float:
     """c: the p-value that shows a difference at the last of `most` looks (0 < alpha <= 0.5; fewer than three looks are three)."""
     return math.exp(_between(_row(most), math.log(alpha), _LOG_ALPHAS))
 
 
-def false_alarm(p_value: float, n: int, most: int) -> float:
-    """The least alpha with which a p-value after `n` of `most` pairs shows a difference; 1 where it is above one half."""
+def false_alarm(p_value: float, n: int, looks: Looks) -> float:
+    """The least alpha with which a p-value after `n` pairs shows a difference; 1 where it is above one half, and before the first
+    look."""
+    if n < looks.first:
+        return 1.0
     if p_value <= 0:
         return 0.0
-    last = math.log(p_value * (most / n) ** SHAPE)
-    row = _row(most)
+    last = math.log(p_value * (looks.most / n) ** SHAPE)
+    row = _row(looks.row)
     return 1.0 if last > row[-1] else math.exp(_between(_LOG_ALPHAS, last, row))
 
 
-def repeated_half_width(n: int, squares: float, df: float, alpha: float, most: int) -> float:
-    """Of the interval of the mean after `n` of `most` pairs.
+def repeated_half_width(n: int, squares: float, df: float, alpha: float, looks: Looks) -> float:
+    """Of the interval of the mean after `n` pairs.
 
     Args:
-        n: pairs so far, at most `most`.
+        n: pairs so far.
         squares: their sum of squared deviations, and that of a pool.
         df: degrees of freedom of it.
-        alpha: chance that any interval up to that of `most` pairs misses the mean.
-        most: pairs that there may be.
+        alpha: chance that any interval up to the last look misses the mean.
+        looks: when one looks.
 
     Returns:
         Infinity before the first look.
 
     Raises:
-        ValueError: there are more pairs than `most`.
+        ValueError: there are more pairs than at the last look.
     """
-    if n > most:
-        raise ValueError(f"n={n} pairs, but the intervals were made for most={most}")
-    if n < FIRST_LOOK:
+    if n > looks.most:
+        raise ValueError(f"n={n} pairs, but the intervals were made for most={looks.most}")
+    if n < looks.first:
         return math.inf
-    p_value = last_p_value(alpha, most) * (n / most) ** SHAPE
+    p_value = last_p_value(alpha, looks.row) * (n / looks.most) ** SHAPE
     return t_quantile(1 - p_value / 2, df) * math.sqrt(squares / df / n)
 
 

@@ -43,7 +43,7 @@ from trimtab.measure.compare import PairedComparison, exp_interval, log_gain
 from trimtab.measure.interval import check_level, unknown_interval
 from trimtab.measure.measurement import Interval
 from trimtab.measure.quantile import f_tail, t_tail
-from trimtab.measure.repeated import FIRST_LOOK, false_alarm, repeated_half_width
+from trimtab.measure.repeated import Looks, false_alarm, repeated_half_width
 
 __all__ = [
     "EarlyStop",
@@ -90,7 +90,12 @@ the error costs them 3 % of the interval's width."""
 
 
 def anytime_interval(
-    values: Floats, level: float = 0.95, *, inflation: float = 1.0, pool: NoisePool = _NOTHING, most: int | None = None
+    values: Floats,
+    level: float = 0.95,
+    *,
+    inflation: float = 1.0,
+    pool: NoisePool = _NOTHING,
+    looks: Looks | None = None,
 ) -> Interval:
     """Interval for the mean of independent normal values of unknown variance, valid at every n at once.
 
@@ -99,13 +104,13 @@ def anytime_interval(
         level: chance that no interval of the whole sequence misses the mean.
         inflation: factor on the variance, for observations that hang together.
         pool: what is known of the variance beforehand; valid where the noise is the same there and here.
-        most: observations that there will be at most, as it was known before the first; None: any number.
+        looks: after which observations one looks, as it was settled before the first; None: after each, of any number.
 
     Returns:
         Infinite ends while n is too small (n < 3 at level 0.95 without a pool); NaN estimate for no values.
 
     Raises:
-        ValueError: there are more values than `most`.
+        ValueError: there are more values than `looks` allow.
     """
     check_level(level)
     n = len(values)
@@ -115,7 +120,7 @@ def anytime_interval(
     squares = float(((values - mean) ** 2).sum()) * inflation
     df = n - 1 + pool.df
     se = math.sqrt((squares + pool.squares) / df / n) if df > 0 else math.nan
-    half = _half_width(n, squares, level, pool, most)
+    half = _half_width(n, squares, level, pool, looks)
     return Interval(mean, mean - half, mean + half, level, se, n)
 
 
@@ -136,10 +141,10 @@ def _fits(values: Floats, pool: NoisePool) -> bool:
     return f_tail(variance * pool.df / pool.squares, len(values) - 1, pool.df) >= _MISFIT
 
 
-def _half_width(n: int, squares: float, level: float, pool: NoisePool, most: int | None) -> float:
+def _half_width(n: int, squares: float, level: float, pool: NoisePool, looks: Looks | None) -> float:
     """Of the interval of n observations with this sum of squared deviations; infinite where they are too few."""
-    if most is not None:
-        return repeated_half_width(n, squares + pool.squares, n - 1 + pool.df, 1 - level, most)
+    if looks is not None:
+        return repeated_half_width(n, squares + pool.squares, n - 1 + pool.df, 1 - level, looks)
     c2, df = _PRIOR_PRECISION, pool.df
     threshold = (math.sqrt((n + c2) / c2) / (1 - level)) ** (2 / (n + df))
     reach = 1 - threshold * c2 / (n + c2)
@@ -148,13 +153,13 @@ def _half_width(n: int, squares: float, level: float, pool: NoisePool, most: int
     return math.sqrt((threshold - 1) * (squares + pool.squares) / (n * reach))
 
 
-def expected_half_width(n: int, sd: float, level: float = 0.95, most: int | None = None) -> float:
+def expected_half_width(n: int, sd: float, level: float = 0.95, looks: Looks | None = None) -> float:
     """Of `anytime_interval` for n observations with this standard deviation; infinite where they are too few."""
-    return _half_width(n, (n - 1) * sd**2, level, _NOTHING, most)
+    return _half_width(n, (n - 1) * sd**2, level, _NOTHING, looks)
 
 
 def observations_needed(
-    effect: float, sd: float, cap: int, level: float = 0.95, pool: NoisePool = _NOTHING, most: int | None = None
+    effect: float, sd: float, cap: int, level: float = 0.95, pool: NoisePool = _NOTHING, looks: Looks | None = None
 ) -> int:
     """Observations after which the interval of a hedged `PairedSequence` is expected to leave out 0; without a `pool`, that of
     `anytime_interval`.
@@ -165,29 +170,29 @@ def observations_needed(
         cap: what is returned where more are needed, or none suffices (`effect` is not above 0).
         level: of the interval.
         pool: what is known of the variance beforehand.
-        most: observations that there will be at most, `cap` - 1 or more; None: any number.
+        looks: when one looks, up to `cap` - 1 observations or more; None: after each, of any number.
     """
     hedges = _hedges(pool, level)
     for n in range(1, cap):
-        if min(_half_width(n, (n - 1) * sd**2, each, known, most) for known, each in hedges) <= effect:
+        if min(_half_width(n, (n - 1) * sd**2, each, known, looks) for known, each in hedges) <= effect:
             return n
     return cap
 
 
-def _p_value_at(values: Floats, pool: NoisePool, most: int | None) -> float:
+def _p_value_at(values: Floats, pool: NoisePool, looks: Looks | None) -> float:
     """The largest alpha whose interval holds 0, at most 1: for any number of looks, 1 over the mixture's e-value."""
     n, c2 = len(values), _PRIOR_PRECISION
     around_zero = float((values**2).sum()) + pool.squares
     if around_zero == 0:
         return 1.0
     explained = float(values.sum()) ** 2 / around_zero
-    if most is None:
+    if looks is None:
         return float(min(1.0, math.sqrt((n + c2) / c2) * (1 - explained / (n + c2)) ** ((n + pool.df) / 2)))
     df, rest = n - 1 + pool.df, 1 - explained / n
-    if n < FIRST_LOOK:
+    if df <= 0:
         return 1.0
     t = math.sqrt(explained / n * df / rest) if rest > 0 else math.inf
-    return false_alarm(2 * t_tail(t, df), n, most)
+    return false_alarm(2 * t_tail(t, df), n, looks)
 
 
 class PairedSequence:
@@ -207,7 +212,7 @@ class PairedSequence:
         level: float = 0.95,
         pool: NoisePool = _NOTHING,
         is_hedged: bool = False,
-        most: int | None = None,
+        looks: Looks | None = None,
     ) -> None:
         """Takes the metric's direction, the confidence of the whole sequence, and what is known of the pairs' noise.
 
@@ -217,14 +222,14 @@ class PairedSequence:
             pool: what is known of the pairs' noise.
             is_hedged: whether the pool counts only where it helps, for a fifth of the error, and neither below three degrees of
                 freedom nor where the pairs scatter clearly more than it says; `se` of `ratio` is then that of the pairs alone.
-            most: pairs that there will be at most; None: any number, for which the intervals are wider.
+            looks: after which pairs one looks; None: after each, of any number, for which the intervals are wider.
 
         Raises:
             UsageError: `level` is not inside (0, 1).
         """
         check_level(level)
         self._is_maximised = is_maximised
-        self._level, self._most = level, most
+        self._level, self._looks = level, looks
         self._hedges = _hedges(pool, level) if is_hedged else ((pool, level),)
         self._log_gains: list[float] = []
 
@@ -243,7 +248,7 @@ class PairedSequence:
     def ratio(self) -> Interval:
         """How many times better the candidate is (more than 1 is better); `se` is that of the logarithm."""
         gains = np.array(self._log_gains)
-        each = [anytime_interval(gains, level, pool=pool, most=self._most) for pool, level in self._used(gains)]
+        each = [anytime_interval(gains, level, pool=pool, looks=self._looks) for pool, level in self._used(gains)]
         low, high = max(one.low for one in each), min(one.high for one in each)
         return exp_interval(replace(each[0], low=low, high=high, level=self._level))
 
@@ -271,7 +276,7 @@ class PairedSequence:
         found = [1.0]
         for pool, level in self._used(gains):
             share = (1 - level) / (1 - self._level)
-            found += [_p_value_at(gains[: i + 1], pool, self._most) / share for i in range(len(gains))]
+            found += [_p_value_at(gains[: i + 1], pool, self._looks) / share for i in range(len(gains))]
         return min(found)
 
     def verdict(self, delta: float = 0.0) -> Verdict:
