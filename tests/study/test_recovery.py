@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import sys
+
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import TargetError, UsageError
+from trimtab.errors import RestoreError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.study import (
     extract,
@@ -14,9 +18,11 @@ from trimtab.study import (
     recover,
     shown,
 )
+from trimtab.systems import Undone
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, own_to_json
 from trimtab.trial.entry import APPLY, FAILED, TRIED
+from trimtab.trial.undo import undo
 
 pytestmark = pytest.mark.slow
 
@@ -146,3 +152,31 @@ def test_two_servers_that_one_study_called_the_same_are_written_out_both(
     folder = leave(state, "dead")
     assert sorted(path.name for path in folder.iterdir()) == ["dead-tune-db", "dead-tune-db-2"]
     assert recover(state) == ([], [])
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_an_undo_that_could_open_no_more_files_does_not_count_as_a_restart(
+    is_short: bool, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study that ran out of them is gone; `recover` has its own."""
+    state = fake.path / "state"
+    entry = dead_entry(fake, monkeypatch)
+
+    def fails(entry: Entry, *_: object) -> Undone:
+        entry.note(TRIED, {"target": "db"})
+        raise RestoreError("the server's log cannot be written: Too many open files")
+
+    last = os.open(os.devnull, os.O_RDONLY)
+    os.close(last)
+    found = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules[undo.__module__], "_restore", fails)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last + 1 if is_short else found[0], found[1]))  # one is left
+        try:
+            with pytest.raises(TargetError, match="Too many open files"):
+                undo(entry, holder="study")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, found)
+    done, stuck = recover(state)
+    assert [each.action for each in done] == (["restored as it was found"] if is_short else [])
+    assert bool(stuck) is not is_short

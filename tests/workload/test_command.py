@@ -383,7 +383,7 @@ def test_a_run_that_may_not_be_killed_is_waited_for(tmp_path: Path, strangers: N
 
 
 def test_a_run_that_can_neither_be_killed_nor_ends_is_told(tmp_path: Path, strangers: None) -> None:
-    command = "sh -c 'touch begun; exec sleep 2'"
+    command = "sh -c 'touch begun; exec sleep 8'"
     run = made(tmp_path, command=command, timeout="200ms").start(ENDPOINT, seed=1, duration_s=60)
     await_file(tmp_path / "begun")
     with pytest.raises(LoadError, match=r"command='sh' goes on after its trial, and cannot be killed: pid=\d+"):

@@ -1,11 +1,13 @@
 """Undo: what is ours on the targets of an open entry is taken back, by whoever does it.
 
 Never by two at once (see `Entry.claim`). A restart that such an undo makes is written down before; an entry whose undo failed
-after a restart restarts nothing any more: it waits for the user.
+after a restart restarts nothing any more: it waits for the user. An undo that failed because its process could open no more
+files does not count: the next one may restart.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +20,7 @@ from trimtab.host import read_state_file
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone, is_same_server
 from trimtab.trial.command_line import command_at
 from trimtab.trial.copies import drop_copies, told_of_copies
-from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, TRIED, Entry
+from trimtab.trial.entry import APPLY, FAILED, MAX_RESTARTS, RESTORED, RETRY, TRIED, Entry
 from trimtab.trial.follow import left_behind, restart_as_it_is
 from trimtab.trial.journal import Journal
 from trimtab.trial.lines import append_line, read_lines
@@ -36,6 +38,9 @@ __all__ = [
     "ways_back",
     "ways_out",
 ]
+
+_DESCRIPTORS = 16
+"""Files that a restart has open at once, at most: logs, pipes, journals, a connection."""
 
 REMOVE = "remove when undone"
 """Step that names a file of the state directory which has lost its meaning once the entry is undone."""
@@ -154,11 +159,28 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
             )
         )
     if failed:
-        raise _told(entry, failed) from failed[0]
+        told = _told(entry, failed)
+        if _is_short_of_descriptors():
+            entry.note_if_possible(RETRY, {})  # what failed for want of them says nothing of a restart by somebody else
+        raise told from failed[0]
     for step, detail in entry.steps():
         if step == REMOVE:
             Path(str(detail["file"])).unlink(missing_ok=True)
     return _text(entry, tuple(done.values()))
+
+
+def _is_short_of_descriptors() -> bool:
+    """Whether this process, or the machine, cannot open as many files as a restart needs."""
+    opened = list[int]()
+    try:
+        for _ in range(_DESCRIPTORS):
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    finally:
+        for each in opened:
+            os.close(each)
+    return False
 
 
 def _has_not_begun(entry: Entry) -> bool:
