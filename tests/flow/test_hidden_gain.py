@@ -82,7 +82,6 @@ def test_where_time_is_left_settings_go_after_the_proof_if_the_smaller_config_is
         return replace(proof, is_better=is_proven)
 
     monkeypatch.setattr("trimtab.flow.finish.is_clear", lambda *_: False)
-    monkeypatch.setattr("trimtab.flow.finish.has_room_for_ablation", lambda *_: False)
     monkeypatch.setattr("trimtab.flow.finish.prove", smaller)
     outcome, roles = finished(1.8, 2, 0.06, seconds=800.0)
     assert outcome.proof is not None
@@ -105,7 +104,6 @@ def test_a_study_that_is_stopped_while_settings_go_has_proven_the_larger_config(
         raise Stopped("enough")
 
     monkeypatch.setattr("trimtab.flow.finish.is_clear", lambda *_: False)
-    monkeypatch.setattr("trimtab.flow.finish.has_room_for_ablation", lambda *_: False)
     monkeypatch.setattr("trimtab.flow.finish.prove", stopped)
     outcome, roles = finished(1.8, 2, 0.06, seconds=800.0)
     assert Role.ABLATION in roles

@@ -285,7 +285,9 @@ def refined_by(
         trial = Machine.measure(machine, config, role)
         trial.is_feasible = not math.isnan(loss)
         p99_ms = 15.0 if trial.is_feasible else missed_ms
-        trial.measurement = SimpleNamespace(latency_ms={"p99": Interval(p99_ms, p99_ms, p99_ms)})
+        even = Interval(1.0, 1.0, 1.0)
+        p99 = {"p99": Interval(p99_ms, p99_ms, p99_ms)}
+        trial.measurement = SimpleNamespace(throughput=even, latency_mean_ms=even, latency_ms=p99, n_ok=0)
         trial.loss = loss if math.isfinite(loss) else -0.83
         if math.isinf(loss):
             trial.loss, trial.status = None, Status.CRASHED

@@ -37,7 +37,7 @@ from trimtab.measure.quantile import t_quantile
 from trimtab.records import Condition, MetricConstraint, Objective, Trial
 from trimtab.units import format_figure, format_percent
 
-__all__ = ["Acceptance", "AcceptanceRule", "Condition", "Sample"]
+__all__ = ["GUARDED", "Acceptance", "AcceptanceRule", "Condition", "Sample", "metrics_beside"]
 
 _QUOTABLE = 1.25
 """A proven gain is measured on, with what the budget leaves after all else, until its interval's ends are within this factor."""
@@ -65,7 +65,8 @@ _CLEARLY_BETTER = 2.0
 """A candidate whose worst run is this many times as fast as the baseline's best may vary from run to run; so may one whose
 worst run would stay better than the baseline's best if it were worse once more by the whole range of its runs."""
 
-_NAMES = {"throughput": "throughput", "latency_mean": "mean latency", "latency_p99": "p99"}
+GUARDED = {"throughput": "throughput", "latency_mean": "mean latency", "latency_p99": "p99"}
+"""Metrics that may not become worse beside the objective, and what people call them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +151,7 @@ class Sample:
         budget = trial.peaks.get("memory_limit_bytes", math.nan)
         return cls(
             value=objective.value(m).estimate,
-            metrics=_metrics(m),
+            metrics=metrics_beside(m),
             bounded=tuple(constraint.value(m) for constraint in objective.constraints),
             error_rate=m.error_rate,
             unsteadiness=_unsteadiness(m),
@@ -160,7 +161,8 @@ class Sample:
         )
 
 
-def _metrics(m: Measurement) -> dict[str, float]:
+def metrics_beside(m: Measurement) -> dict[str, float]:
+    """Of the `GUARDED` ones those that are known, positive and finite; p99 from 300 operations on."""
     found = {"throughput": m.throughput.estimate, "latency_mean": m.latency_mean_ms.estimate}
     if m.n_ok >= _LEAST_OPERATIONS and "p99" in m.latency_ms:
         found["latency_p99"] = m.latency_ms["p99"].estimate
@@ -217,7 +219,7 @@ class Acceptance:
         looks worse than it may be."""
         unmet = {condition.name for condition in self.conditions() if not condition.is_met} - {"gain"}
         if self._may_comply:  # what then speaks against it would be no harm
-            unmet -= set(_NAMES)
+            unmet -= set(GUARDED)
         if unmet - {"baseline"}:
             return True
         if unmet:
@@ -344,7 +346,7 @@ class Acceptance:
         """Metrics beside the objective that every run of the pairs has."""
         return [
             name
-            for name in _NAMES
+            for name in GUARDED
             if name != self._rule.metric
             and self._pairs
             and all(name in sample.metrics for pair in self._pairs for sample in pair)
@@ -364,7 +366,7 @@ class Acceptance:
         least = (
             f", surely at least {_percent(math.expm1(worse.low))} worse" if worse.low > math.log1p(tolerance) else ""
         )
-        return Condition(name, not least or self._complies, f"{_NAMES[name]} {_percent(change, sign=True)}{least}")
+        return Condition(name, not least or self._complies, f"{GUARDED[name]} {_percent(change, sign=True)}{least}")
 
     def _errors(self) -> Condition:
         more = anytime_interval(np.array([c.error_rate - b.error_rate for b, c in self._pairs]), _LEVEL)

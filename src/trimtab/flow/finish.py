@@ -20,11 +20,12 @@ from dataclasses import dataclass, replace
 
 from trimtab.flow.ablate import Ablation, ablate, drop_line, start_ablation
 from trimtab.flow.ask import Steps, announced
+from trimtab.flow.harm import is_harmful
 from trimtab.flow.losses import acceptable_losses, failed_run, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.refine import Refined
-from trimtab.flow.reserve import ablation_allowance, has_room_for_ablation, is_clear, pairs_needed, proof_runs
+from trimtab.flow.reserve import ablation_allowance, is_clear, pairs_needed, proof_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome
@@ -126,7 +127,7 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
     n_before = len(outcome.refused)
     # The proof of another config says nothing of this one, should the study be stopped before it has its own.
     outcome.candidate, outcome.ablation, outcome.proof, outcome.worth = ablation.full, ablation, None, {}
-    is_before = is_clear(task, scorer, ablation.full) or has_room_for_ablation(task, scorer, ablation.full)
+    is_before = is_clear(task, scorer, ablation.full)
     if task.proof.ablate and is_before:
         yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
         outcome.candidate = ablation.current
@@ -194,6 +195,7 @@ def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config 
         if not any(_lacks(task, other, refused[0], name) for other in refused[1:])
     ]
     tried = acceptable_losses(task.objective, scorer.trials).keys() - {task.baseline}
+    tried = {config for config in tried if not is_harmful(task, scorer, config)}
     means = {
         config: _at_worst(scorer, config)
         for config in tried - set(refused)

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from trimtab.flow.ablate import most_given_up, without_lines
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
+from trimtab.flow.harm import is_harmful
 from trimtab.flow.losses import (
     acceptable_losses,
     failed_run,
     fresh_losses,
     fresh_mean,
+    full_runs,
     is_met_on_average,
     mean_loss,
 )
@@ -166,13 +168,19 @@ def _leader(task: Task, scorer: Scorer, runs: _Runs) -> Steps[Config | None]:
     """The best by its mean after those that may be the best were measured again; where none of these is better than the baseline
     then, of the next best, while runs are left."""
     given_up: set[Config] = set()
+    harmful: Config | None = None
     while True:
         means = {config: mean for config, mean in _means(task, scorer).items() if config not in given_up}
         contenders = _contenders(task, scorer, means)
         # Where some were given up, those that there is no run for are believed no more.
         leader = yield from _best_of(task, scorer, runs, contenders, must_repeat=bool(given_up))
+        if leader is not None and is_harmful(task, scorer, leader):
+            # Its proof would say so, too; where nothing else is left, it is made for that.
+            harmful = harmful or leader
+            given_up.add(leader)
+            continue
         if leader is not None or not contenders or runs.is_empty:
-            return leader
+            return leader or harmful
         given_up.update(contenders)
 
 
@@ -183,7 +191,7 @@ def _best_of(
     (after the one-standard-error rule of Breiman et al., Classification and Regression Trees, 1984)."""
     chosen = list(contenders)
     for config in contenders:
-        if runs.is_empty and must_repeat:
+        if runs.is_empty and must_repeat and len(full_runs(scorer.trials, config)) == 1:
             chosen.remove(config)
         if not runs.is_empty and (yield from runs.repeat(config)) == math.inf:
             chosen.remove(config)  # it failed: its lucky first run is no longer believed
@@ -236,11 +244,15 @@ def _is_in_doubt(task: Task, scorer: Scorer, best: Config, simplest: Config) -> 
 
 
 def _means(task: Task, scorer: Scorer) -> dict[Config, float]:
-    """Mean loss of every config in question that was measured in full and may be proven, best first."""
+    """Mean loss of every config in question that was measured in full and may be proven, best first; without those that harm
+    another metric, as long as others are better than the baseline."""
     tried = {t.config for t in scorer.in_question if t.status is Status.OK and t.is_feasible} - {task.baseline}
     known = acceptable_losses(task.objective, scorer.trials)
     means = {config: sum(losses) / len(losses) for config, losses in known.items() if config in tried}
-    return dict(sorted(means.items(), key=lambda item: (item[1], repr(item[0]))))
+    ranked = sorted(means.items(), key=lambda item: (item[1], repr(item[0])))
+    better = [config for config, mean in ranked if mean < scorer.par]
+    harmful = {config for config in better if is_harmful(task, scorer, config)}
+    return {config: mean for config, mean in ranked if config not in harmful or len(harmful) == len(better)}
 
 
 def _contenders(task: Task, scorer: Scorer, means: dict[Config, float]) -> list[Config]:

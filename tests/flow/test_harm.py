@@ -1,0 +1,90 @@
+"""What the search's own runs show of what a proof refuses: another config is brought to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.flow.test_study import BASELINE, TASK, answer, config, measured
+from trimtab.flow import Ask, Scorer, Steps, Study
+from trimtab.flow.harm import is_harmful
+from trimtab.flow.refine import refine
+from trimtab.measure import Interval
+from trimtab.records import Role, Trial
+from trimtab.space import Config
+
+FAST, FAIR = config(1), config(2)
+NOISE = 0.03
+Truth = Mapping[Config, tuple[float, Callable[[int], float]]]
+
+
+def always(times: float) -> Callable[[int], float]:
+    return lambda n: times
+
+
+def reply(ask: Ask, value: float, p99_ms: float, n_ok: int = 1000) -> Trial:
+    p99 = Interval(p99_ms, p99_ms, p99_ms)
+    return replace(answer(ask), measurement=replace(measured(value), latency_ms={"p99": p99}, n_ok=n_ok))
+
+
+def studied(
+    truth: Truth, n_baselines: int = 5, n_ok: int = 1000, *, is_refined: bool = True
+) -> tuple[Config | None, Scorer]:
+    """What is to be proven after a run of each config: so many times as fast, the p99 of its n-th run so many times as long."""
+
+    def flow(scorer: Scorer) -> Steps[Config | None]:
+        for _ in range(n_baselines):
+            yield Ask(config=BASELINE, role=Role.BASELINE)
+        for each in truth:
+            yield Ask(config=each, role=Role.SEARCH)
+        found = (yield from refine(TASK, scorer)) if is_refined else None
+        return None if found is None else found.config
+
+    study: Study[Config | None] = Study(replace(TASK, proof=replace(TASK.proof, ablate=False)), flow)
+    rng, seen = np.random.default_rng(3), dict.fromkeys([*truth, BASELINE], 0)
+    while asks := study.next():
+        for ask in asks:
+            speed, slower = {**truth, BASELINE: (1.0, always(1.0))}[ask.config]
+            noise = np.exp(rng.normal(0.0, NOISE, 2))
+            study.tell(reply(ask, 100 * speed * noise[0], 20 * slower(seen[ask.config]) * noise[1], n_ok))
+            seen[ask.config] += 1
+    return study.result, study.scorer
+
+
+@pytest.mark.parametrize(("p99", "n_baselines", "n_ok", "expected"), [
+    (1.3, 5, 1000, True),
+    (1.04, 5, 1000, False),
+    (1.3, 2, 1000, False),
+    (1.3, 5, 200, False),
+    (0.8, 5, 1000, False),
+])  # fmt: skip
+def test_a_longer_p99_shows_in_the_runs_of_the_search(p99: float, n_baselines: int, n_ok: int, expected: bool) -> None:
+    _, scorer = studied({FAST: (1.3, always(p99))}, n_baselines, n_ok, is_refined=False)
+    assert is_harmful(TASK, scorer, FAST) is expected
+    assert not is_harmful(TASK, scorer, FAIR), "it was never measured"
+
+
+def test_where_the_baseline_misses_a_constraint_nothing_else_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, scorer = studied({FAST: (1.3, always(1.3))}, is_refined=False)
+    monkeypatch.setattr(Scorer, "par", property(lambda scorer: math.inf))
+    assert not is_harmful(TASK, scorer, FAST)
+
+
+def test_the_next_best_that_harms_nothing_is_brought_to_the_proof() -> None:
+    chosen, _ = studied({FAST: (1.3, always(1.3)), FAIR: (1.15, always(1.0))})
+    assert chosen == FAIR
+
+
+def test_what_only_a_repeat_shows_counts_as_well() -> None:
+    chosen, scorer = studied({FAST: (1.3, lambda n: 1.0 if n == 0 else 1.6), FAIR: (1.15, always(1.0))})
+    assert chosen == FAIR
+    assert sum(trial.config == FAST for trial in scorer.trials) >= 2
+
+
+def test_where_nothing_else_gains_its_proof_says_why_it_is_refused() -> None:
+    chosen, _ = studied({FAST: (1.3, always(1.3)), FAIR: (0.9, always(1.0))})
+    assert chosen == FAST
