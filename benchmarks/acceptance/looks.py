@@ -54,6 +54,8 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=2_000_000)
     parser.add_argument("--pool-df", type=int, default=0)
     arguments = parser.parse_args()
+    if arguments.n < 1000 or arguments.pool_df < 0:
+        parser.error("--n must be 1000 or more, and --pool-df 0 or more")
     for most, row in zip(MOST, last_p_values(arguments.n, pool_df=arguments.pool_df), strict=True):
         print(f"    ({', '.join(f'{p:.3g}' for p in row)}),  # {most}")
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from trimtab.flow.acceptance import GUARDED, metrics_beside
 from trimtab.flow.losses import full_runs
 from trimtab.flow.prove import acceptance_rule
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
+from trimtab.measure import BaselineTrack
 from trimtab.measure.quantile import t_quantile
 from trimtab.records import Trial
 from trimtab.space import Config
@@ -31,8 +30,8 @@ _SURE = 0.95
 def is_harmful(task: Task, scorer: Scorer, config: Config) -> bool:
     """Whether the full runs of `config` show, in the mean, a metric beside the objective that is worse than a proof lets pass.
 
-    The baseline's runs say how much it varies (Student's t, one-sided 95 %). False where they are too few, and where the baseline
-    misses a constraint of the objective: other metrics do not count then.
+    Each is compared with the baseline at its time, whose runs say how much the metric varies (Student's t, one-sided 95 %).
+    False where they are too few, and where the baseline misses a constraint of the objective: other metrics do not count then.
     """
     if scorer.par == math.inf:
         return False
@@ -44,15 +43,22 @@ def is_harmful(task: Task, scorer: Scorer, config: Config) -> bool:
     return any(_surely_worse(name, before, after) > allowed for name in GUARDED if name != task.objective.metric)
 
 
-def _metrics(trials: list[Trial]) -> list[dict[str, float]]:
-    return [metrics_beside(trial.measurement) for trial in trials if trial.measurement is not None]
+def _metrics(trials: list[Trial]) -> dict[int, dict[str, float]]:
+    """By trial number, which stands for the time."""
+    return {trial.number: metrics_beside(trial.measurement) for trial in trials if trial.measurement is not None}
 
 
-def _surely_worse(name: str, before: list[dict[str, float]], after: list[dict[str, float]]) -> float:
+def _surely_worse(name: str, before: dict[int, dict[str, float]], after: dict[int, dict[str, float]]) -> float:
     """log of how many times worse the metric is at least; -inf where a run does not have it."""
-    if not all(name in metrics for metrics in (*before, *after)):
+    if not all(name in metrics for metrics in (*before.values(), *after.values())):
         return -math.inf
+    track = BaselineTrack()
+    for number, metrics in before.items():
+        track.add(number, metrics[name])
+    levels = [track.at(number) for number in after]
     sign = -1.0 if name == "throughput" else 1.0
-    found, tried = (sign * np.log([metrics[name] for metrics in runs]) for runs in (before, after))
-    error = float(found.std(ddof=1)) * math.sqrt(1 / len(found) + 1 / len(tried))
-    return float(tried.mean() - found.mean()) - t_quantile(_SURE, len(found) - 1) * error
+    worse = [sign * math.log(metrics[name] / level) for metrics, (level, _) in zip(after.values(), levels, strict=True)]
+    noise = track.summary()
+    of_baseline = max(se / level for level, se in levels)  # runs near each other in time share it
+    error = math.hypot(noise.noise_sd / math.sqrt(len(worse)), of_baseline)
+    return sum(worse) / len(worse) - t_quantile(_SURE, max(1.0, noise.noise_df)) * error
