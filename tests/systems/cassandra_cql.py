@@ -81,3 +81,20 @@ class CqlChecks:
             assert made == counted >= 20
             session.execute("DROP TABLE mine.made")
             session.execute("DROP TABLE mine.counted")
+
+    def test_what_a_play_needs_is_counted(self, node: Any, endpoint: Any) -> None:
+        """But for the cache of blocks, which a node has off."""
+        before = node.counters()
+        needed = {count for play in node.catalog.play.values() for count in play.counts}
+        assert {count for count in needed if count not in before} == {"caches.chunks.misses", "caches.chunks.requests"}
+        with store_of(endpoint).connect() as session:
+            session.execute(f"CREATE KEYSPACE IF NOT EXISTS mine WITH {ONE_COPY}")
+            session.execute("CREATE TABLE IF NOT EXISTS mine.read (k int PRIMARY KEY)")
+            for k in range(10):
+                session.execute(f"SELECT k FROM mine.read WHERE k = {k}")
+            session.execute("DROP TABLE mine.read")  # its schema is flushed
+        after = node.counters()
+        assert after["thread_pools.ReadStage.completed"] >= before["thread_pools.ReadStage.completed"] + 10
+        flushed = "thread_pools.MemtableFlushWriter.completed"
+        assert after[flushed] > before[flushed]
+        assert all(after[name] >= count for name, count in before.items())

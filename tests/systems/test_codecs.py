@@ -247,6 +247,8 @@ def test_an_address_that_comes_twice_is_refused(name: str) -> None:
         ("yaml", "a:\n  - 1\n  - 2\n", "a", "3", "no plain value on one line"),
         ("yaml", "a: [1,\n  2]\n", "a", "3", "no plain value on one line"),
         ("yaml", "a: 5\n", "a.b", "3", "'a' is not one mapping"),
+        ("yaml", "a:\n  - 1\n", "a.b", "3", "'a' is not one mapping"),
+        ("yaml", "a: # why\n- x: 1\nb: 2\n", "a.b.c", "3", "'a' is not one mapping"),
         ("yaml", "a: 5\n", "a", "x: y", "cannot be written|other entries"),
         ("xml", "<a/>", "b@c", "1", "has 0 such elements"),
         ("xml", "<a/>", "a", "1", "is not a path"),
@@ -338,6 +340,25 @@ def test_a_block_with_a_bracket_among_its_words_ends_where_it_ends() -> None:
     assert [(entry.address, entry.value) for entry in codec.entries(text)] == [*zip(addresses, "1234", strict=True)]
     assert codec.find(text, "B") is None
     assert codec.write(text, {"IfModule event.B": "9"}) == text.replace("B 2", "B 9")
+
+
+def test_a_java_that_only_checks_its_options_opens_no_log_and_no_port() -> None:
+    text = """# -Xlog:gc stays where it is a comment
+-Xmx64m -Xlog:gc*:file="/var/log/a b.log":time:filecount=3 -XX:+UseG1GC   # why
+"-javaagent:/opt/my agent.jar=7070" -Dx="-Xlog:y"
+-Dcom.sun.management.jmxremote.port=9017 -Dcom.sun.faces=1 -agentlib:jdwp=transport=dt_socket,address=9017\r
+-XX:StartFlightRecording=filename=/x -XX:+UnlockDiagnosticVMOptions -XX:+LogVMOutput -XX:LogFile=/y
+-XX:ParallelGCThreads=2"""
+    checked = codec_of("jvm").for_check(text)
+    assert checked.splitlines()[0] == text.splitlines()[0]
+    assert [line.split() for line in checked.splitlines()[1:]] == [
+        ["-Xmx64m", "-XX:+UseG1GC", "#", "why"],
+        ['-Dx="-Xlog:y"'],
+        ["-Dcom.sun.faces=1"],
+        ["-XX:+UnlockDiagnosticVMOptions"],
+        ["-XX:ParallelGCThreads=2"],
+    ]
+    assert codec_of("yaml").for_check("a: -Xlog:gc\n") == "a: -Xlog:gc\n"
 
 
 def test_two_collectors_at_once_are_refused() -> None:

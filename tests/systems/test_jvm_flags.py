@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,9 @@ import pytest
 
 from tests.needs import IS_FULL
 from tests.systems.test_tomcat import _flags, tomcat
+from trimtab import plugins
+from trimtab.errors import ApplyError
+from trimtab.space import Config
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("java")]
 
@@ -93,3 +97,43 @@ def test_both_ends_of_each_range_are_taken(facet: Any, java: Path) -> None:
             if done.returncode:
                 refused.append((dict(config), done.stdout[-200:] + done.stderr[-200:]))
     assert not refused
+
+
+def _with_options(folder: Path, text: str) -> Any:
+    """A Tomcat that does not run, with these options of its Java."""
+    (folder / "jvm.options").write_text(text)
+    files = {name: str(folder / name) for name in ("server", "context")} | {"jvm": str(folder / "jvm.options")}
+    table = {"kind": "tomcat", "memory": "2GiB", "knobs": "all", "files": files, "pid_file": str(folder / "pid")}
+    table |= {"restart": "true"}
+    return plugins.load("targets", "tomcat").from_settings("app", table, state_dir=folder / "state")
+
+
+def test_a_heap_is_set_where_the_file_has_its_own(tmp_path: Path) -> None:
+    """-Xms sets the least heap too: beside it Java takes no size below that."""
+    target = _with_options(tmp_path, "# as found\n-Xms512m -Xmx512m\n-XX:+UseG1GC\n")
+    states = target.states()
+    assert {states[name].running for name in ("MaxHeapSize", "InitialHeapSize")} == {512 << 20}
+    config = Config({"MaxHeapSize": 256 << 20, "InitialHeapSize": 128 << 20, "collector": "Serial"})
+    target.preflight(config)
+    channel = target._places["MaxHeapSize"].channel
+    changed = channel.changed(channel.read(), target._files.texts_for(channel, config))
+    assert changed.content == b"# as found\n-Xms128m -Xmx256m\n-XX:+UseSerialGC\n"
+
+
+def test_a_check_leaves_the_log_and_the_ports_of_the_running_java_alone(tmp_path: Path) -> None:
+    """A second Java with its options would put that log away, and find the ports in use."""
+    log = tmp_path / "gc.log"
+    log.write_text("of the running one\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port, config = taken.getsockname()[1], Config({"MaxHeapSize": 128 << 20})
+        text = (
+            f"-Xlog:gc*:file={log}:time:filecount=2,filesize=1m\n-agentlib:jdwp=transport=dt_socket,server=y,address={port}\n"
+            f"-Dcom.sun.management.jmxremote.port={port} -Dcom.sun.management.jmxremote.ssl=false # why\n"
+        )
+        _with_options(tmp_path, text).preflight(config)
+        with pytest.raises(
+            ApplyError, match="(?s)the program would refuse file='.*jvm.options'.*Unrecognized VM option"
+        ):
+            _with_options(tmp_path, f"{text}-XX:+NoSuchFlag\n").preflight(config)
+    assert [path.name for path in tmp_path.glob("gc.log*")] == ["gc.log"]
+    assert log.read_text() == "of the running one\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,7 @@ def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets
         ("linux", "lazy_times", "durability"),  # a crash loses times by which backups find changed files
         ("httpd", "CacheQuickHandler", "security"),  # answers before it is known who may have the page
         ("httpd", "BufferedLogs", "durability"),
+        ("httpd", "HostnameLookups", "security"),  # rules by the client's name see an address without it
         ("tomcat", "enableLookups", "security"),  # filters of hosts by name let everyone in without it
         ("tomcat", "cacheState", "semantics"),  # wrong for a program that changes a connection behind the pool
         ("cassandra", "hints_flush_period", "replication"),  # a crash loses what a node that is down has to get
@@ -185,6 +187,27 @@ def test_an_order_that_does_not_hold_as_found_binds_nothing_but_both_together(
         return
     with pytest.raises(ApplyError, match=f"{low}=.* is above {high}{refused}"):
         check_rules(target.catalog, Config(config), states, {})
+
+
+@pytest.mark.parametrize(("max_idle", "is_met"), [(-1, True), (16, True), (4, False)])
+def test_without_an_upper_end_an_order_holds(max_idle: int, is_met: bool, tmp_path: Path) -> None:
+    """Also as found: a study of a pool that keeps all its idle connections does not begin with settings of Trimtab's own."""
+    target = plugins.load("targets", "tomcat").from_settings("x", {}, state_dir=tmp_path)
+    values = {"minIdle": 16, "maxIdle": max_idle}
+    states = {name: KnobState(knob=target._example_knob(name), running=value) for name, value in values.items()}
+    (order,) = constraints(target.catalog, tuple(values), states, {})
+    assert order.name == "minIdle <= maxIdle"
+    assert order.is_met(values, {name: state.knob for name, state in states.items()}) is is_met
+    held = {
+        **states,
+        "minIdle": replace(states["minIdle"], running=0),
+        "maxIdle": replace(states["maxIdle"], running=8),
+    }
+    if is_met:
+        check_rules(target.catalog, Config(values), held, {})
+        return
+    with pytest.raises(ApplyError, match="minIdle=16 is above maxIdle=4"):
+        check_rules(target.catalog, Config(values), held, {})
 
 
 def test_a_pool_without_a_limit_is_never_tried(tmp_path: Path) -> None:

@@ -91,6 +91,16 @@ def test_a_reload_of_a_file_with_start_parameters_works(client: list[dict[str, A
     assert client[-1] == {"profile": 1, "slowms": 5}
 
 
+@pytest.mark.parametrize("before", ["# f\xfcr die Nacht\n".encode("latin-1"), b"\xef\xbb\xbf# f\xc3\xbcr die Nacht\n"])
+def test_a_file_of_any_encoding_is_read_for_a_reload(
+    client: list[dict[str, Any]], tmp_path: Path, before: bytes
+) -> None:
+    conf = tmp_path / "mongod.conf"
+    conf.write_bytes(before + b"setParameter:\n  ttlMonitorSleepSecs: 5\n")
+    assert main(["mongodb://h/", "--reload", str(conf)]) == 0
+    assert client[-1] == {"setParameter": 1, "ttlMonitorSleepSecs": 5}
+
+
 def test_a_user_who_may_not_see_the_profiler_reloads_the_rest(
     client: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -7,16 +7,20 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from trimtab.errors import ApplyError
 from trimtab.host import LocalHost
+from trimtab.space import Config, Knob, KnobKind, RestartClass
 from trimtab.systems.account import Account
+from trimtab.systems.base import KnobState
 from trimtab.systems.files import digest_at
 from trimtab.systems.mysql import options
 from trimtab.systems.mysql.foreign import files_as_left
 from trimtab.systems.mysql.options import given_options, option_files, start_values
+from trimtab.systems.mysql.preflight import check_start
 
 PROGRAM = """#!/bin/sh
 echo "$*" >> {folder}/asked
@@ -49,7 +53,7 @@ class Reach:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A folder with option files: of a build, of a user, of $MYSQL_HOME, and what the first one includes."""
-    for name in ("etc/conf.d", "etc/two words", "user", "base"):
+    for name in ("etc/conf.d", "etc/two words", "user", "base", "started/more.d"):
         (tmp_path / name).mkdir(parents=True)
     texts = {
         "etc/my.cnf": f"[mysqld]\n!includedir {tmp_path}/etc/conf.d/\n ! include\t{tmp_path}/etc/two words/one.cnf \r\n",
@@ -70,7 +74,12 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pid(home: Path) -> Iterator[int]:
-    own = {"HOME": str(home / "user"), "MYSQL_HOME": str(home / "base"), "SECRET": "horse"}
+    own = {
+        "HOME": str(home / "user"),
+        "MYSQL_HOME": str(home / "base"),
+        "PWD": str(home / "started"),
+        "SECRET": "horse",
+    }
     with subprocess.Popen(["sleep", "60"], env=own) as process:
         until = time.monotonic() + 10
         while b"SECRET" not in Path(f"/proc/{process.pid}/environ").read_bytes():  # the kernel shows it a moment later
@@ -153,3 +162,44 @@ def test_what_a_server_would_start_with_is_asked_where_its_files_are(home: Path,
     seen = (home / "environment").read_text()
     assert f"MYSQL_HOME={home}/base\n" in seen
     assert "horse" not in seen
+
+
+@pytest.mark.parametrize(
+    "words", [["--defaults-file={home}/etc/relative.cnf"], ["--defaults-file=../etc/relative.cnf"]]
+)
+def test_relative_paths_begin_where_the_server_was_started(home: Path, pid: int, words: list[str]) -> None:
+    """As the server reads them at its start, whatever folder it works in since, and wherever Trimtab runs."""
+    (home / "etc/relative.cnf").write_text("[mysqld]\n!include inner.cnf\n!includedir more.d\n")
+    for name in ("started/inner.cnf", "started/more.d/a.cnf", "etc/inner.cnf"):
+        (home / name).touch()
+    reach = Reach(str(home / "mysqld"), *(word.format(home=home) for word in words), pid=pid)
+    found = sorted(str(path.resolve().relative_to(home)) for path in option_files(reach))  # type: ignore[arg-type]
+    assert found == ["etc/relative.cnf", "started/inner.cnf", "started/more.d/a.cnf"]
+
+
+def test_a_server_that_says_no_folder_counts_as_started_by_a_service(home: Path) -> None:
+    (home / "etc/my.cnf").write_text(f"!include {str(home)[1:]}/more.cnf\n")
+    with subprocess.Popen(["sleep", "60"], env={"PWD": "."}) as process:
+        reach = Reach(str(home / "mysqld"), pid=process.pid)
+        assert names(reach, home) == ["etc/my.cnf", "more.cnf"]
+        process.kill()
+
+
+def test_a_config_is_checked_where_the_server_was_started(home: Path, pid: int) -> None:
+    """The program of one that was started with --defaults-file=my.cnf finds that file in no other folder."""
+    (home / "mysqld").write_text('#!/bin/sh\ntest -d more.d -a -n "$MYSQL_HOME" || exit 1\n')
+    reach: Any = Reach(str(home / "mysqld"), pid=pid)
+    knob = Knob(name="back_log", kind=KnobKind.INTEGER, low=1, high=100, default=50, restart=RestartClass.RESTART)
+    states = {"back_log": KnobState(knob=knob, running=50, source="default")}
+    check_start(Config({"back_log": 60}), states, reach)
+    (home / "started/more.d").rmdir()
+    with pytest.raises(ApplyError, match="the server would not start: exit_code=1"):
+        check_start(Config({"back_log": 60}), states, reach)
+    check_start(Config({"back_log": 60}), states, cast(Any, Reach(str(home / "gone"), pid=pid)))
+
+
+def test_an_option_that_switches_a_variable_gives_it_a_value(home: Path, pid: int) -> None:
+    words = "--loose-skip-innodb-adaptive-hash-index --disable_query_cache --skip-name-resolve"
+    (home / "mysqld").write_text(f"#!/bin/sh\necho 'started with the following arguments:'\necho '{words}'\n")
+    given = given_options(cast(Any, Reach(str(home / "mysqld"), pid=pid)))
+    assert {"innodb_adaptive_hash_index", "query_cache", "skip_name_resolve"} <= (given or {}).keys()

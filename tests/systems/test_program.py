@@ -117,3 +117,26 @@ def test_redis_takes_the_fragment_as_its_configuration(state_dir: Path) -> None:
         redis.start()
         found = {name: redis.asked(name) for name in ("hz", "io-threads", "activerehashing", "maxmemory")}
     assert found == {"hz": "20", "io-threads": "2", "activerehashing": "no", "maxmemory": str(100 << 20)}
+
+
+def test_a_setting_that_redis_has_by_its_earlier_name_is_changed_there(state_dir: Path) -> None:
+    """And is none that somebody has set in the running server alone."""
+    with started(runs=False) as redis:
+        old = "hash-max-ziplist-entries 256\nlist-max-ziplist-size -1\n"
+        text = redis.conf.read_text() + old
+        redis.conf.write_text(text)
+        redis.start()
+        table = {**redis.table(), "kind": "redis", "knobs": "all"}
+        del table["catalog"]
+        target = plugins.load("targets", "redis").from_settings("cache", table, state_dir=state_dir / "earlier")
+        target.open()
+        try:
+            assert not any("no file names" in note for note in target.notes())
+            found = target.snapshot()
+            target.apply(Config({"hash_max_listpack_entries": 64, "list_max_listpack_size": 128}))
+            assert redis.conf.read_text() == text.replace("entries 256", "entries 64").replace("size -1", "size 128")
+            assert (redis.asked("hash-max-listpack-entries"), redis.asked("list-max-listpack-size")) == ("64", "128")
+            target.restore(found)
+            assert redis.conf.read_text() == text
+        finally:
+            target.close()

@@ -133,7 +133,8 @@ class CatalogKnob(OverlayKnob):
         channel: in which file; the only one when it is not given.
         formerly: its address in files of earlier versions, which the program still reads, and not beside the other one: while the
             file has that, the knob is locked.
-        also: further names of it, which the program tells it by where a file gives it under one of them.
+        also: further names that the program takes for it. While its file has one of them, and not the address, that is its place
+            there; and a program that tells its values may tell it so.
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
@@ -306,6 +307,11 @@ class Catalog(Overlay[CatalogKnob]):
         channel = self.channel.get(self.channel_of(name))
         is_scalar = channel is not None and channel.codec == "scalar"
         return self.knob[name].address or (SCALAR_ADDRESS if is_scalar else name)
+
+    def further_names(self, channel: str) -> dict[str, tuple[str, ...]]:
+        """Address -> its further names, of the knobs of a channel that have some."""
+        named = {name: knob.also for name, knob in self.knob.items() if knob.also and self.channel_of(name) == channel}
+        return {self.address_of(name): also for name, also in named.items()}
 
     def partners_of(self, name: str) -> tuple[str, ...]:
         """The knobs that its file must name whenever it names this one; none for a name that is no knob's."""

@@ -157,7 +157,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             if self.catalog.channel_of(knob) == name
         }
         url = lambda: self._reach.filled("{url}")  # noqa: E731 - asked for when it runs
-        return make_channel(name, self.catalog.channel[name], path, self._reach.host, defaults, url)
+        return make_channel(name, self.catalog, path, self._reach.host, defaults, url)
 
     @cached_property
     def _example(self) -> Bounds:
@@ -241,7 +241,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
                     or self._shown.why_not(name)
-                    or (self._no_place(channel, place, knob, address) if located is None else "")
+                    or (self._no_place(channel, place, knob, address) if located is None else located.fixed)
                     or (unknown_choice(knob, was) if self._knows_all(channel, knob) else "")
                     or unknown_value(self.catalog.knob[name], knob, was)
                     or (stand_in_reason(knob, self.catalog.knob[name], self.catalog.units, text) if text else "")

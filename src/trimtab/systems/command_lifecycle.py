@@ -21,7 +21,7 @@ from trimtab.host import CommandResult, FileLock, LocalHost, is_this_machine, pr
 from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.cql import cql_endpoint, is_cql
+from trimtab.systems.cql import cql_counters, cql_endpoint, is_cql
 from trimtab.systems.log import log_bytes, tail
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.passwords import URL, Passwords
@@ -323,14 +323,18 @@ class AlwaysThere:
         return lines
 
     def counters(self) -> dict[str, float]:
-        """What the `counters` command prints, a number and a name a line; nothing without one, or while it is down.
+        """What the `counters` command prints, a number and a name a line, or what a Cassandra node at that address tells; nothing
+        without one, or while it is down.
 
         Raises:
-            TargetError: the command cannot be run.
+            TargetError: the command cannot be run, or the node does not answer.
         """
-        if self.settings.counters is None or not self.is_up():
+        command = self.settings.counters
+        if command is None or not self.is_up():
             return {}
-        return printed_counters(self._run(self.settings.counters, timeout_s=_READ_S).stdout)
+        if is_cql(url := self.filled(command)):
+            return cql_counters(url)
+        return printed_counters(self._run(command, timeout_s=_READ_S).stdout)
 
     def no_later_login(self) -> str:
         """See `ServerReach`."""

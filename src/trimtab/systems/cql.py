@@ -17,7 +17,7 @@ from trimtab.systems.session import LoginRefusedError
 if TYPE_CHECKING:
     from trimtab._native import CqlConsole
 
-__all__ = ["cql_endpoint", "cql_rows", "cql_settings", "cql_user", "is_cql", "stored_password"]
+__all__ = ["cql_counters", "cql_endpoint", "cql_rows", "cql_settings", "cql_user", "is_cql", "stored_password"]
 
 _SCHEME = "cql://"
 _TIMEOUT_S = 10.0
@@ -25,6 +25,8 @@ _PORT = 9042
 _SECTIONS = ("PlainTextAuthProvider", "plain_text_auth")
 
 _SETTINGS = "SELECT name, value FROM system_views.settings"
+_CACHES = "SELECT name, request_count, hit_count FROM system_views.caches"
+_POOLS = "SELECT name, completed_tasks FROM system_views.thread_pools"
 
 
 def is_cql(text: str) -> bool:
@@ -121,3 +123,19 @@ def cql_settings(url: str) -> str:
     rows = cql_rows(url, _SETTINGS)
     found = ((name, value) for name, value in rows if value is not None and value != "null" and "\n" not in value)
     return "".join(f"{name}\t{value}\n" for name, value in found)
+
+
+def cql_counters(url: str) -> dict[str, float]:
+    """What the node has counted since its start: requests to each cache, those of them that it had no answer to, and what each
+    pool of threads has done ("caches.keys.requests", "caches.keys.misses", "thread_pools.MemtableFlushWriter.completed").
+
+    The cache of blocks is not among them while it is switched off.
+
+    Raises:
+        TargetError: as `cql_rows`.
+    """
+    found: dict[str, float] = {}
+    for name, requests, hits in cql_rows(url, _CACHES):
+        n_requests = float(requests or 0)
+        found |= {f"caches.{name}.requests": n_requests, f"caches.{name}.misses": n_requests - float(hits or 0)}
+    return found | {f"thread_pools.{name}.completed": float(done or 0) for name, done in cql_rows(url, _POOLS)}

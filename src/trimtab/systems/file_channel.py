@@ -6,18 +6,22 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeVar
 
 from trimtab.errors import TargetError
 from trimtab.host import FileCopy, LocalHost
 from trimtab.space import Knob
 from trimtab.systems.catalog import Channel
 from trimtab.systems.channel_paths import needs_disk
-from trimtab.systems.codec import CodecError, Located, Template
+from trimtab.systems.codec import CodecError, Located, SeveralError, Template
 from trimtab.systems.codec.scalar import offered_words
 from trimtab.systems.files import file_digest
 from trimtab.units import counted
 
 __all__ = ["FileChannel", "file_lines", "named_disk_lines"]
+
+T = TypeVar("T")
 
 _KERNEL = ("/proc/", "/sys/")
 _DEBUG = Path("/sys/kernel/debug")
@@ -33,6 +37,7 @@ class FileChannel:
         path: absolute.
         host: where it is.
         defaults: address -> value as text, for a template that no file was made of yet.
+        further: address -> further names of it: one that stands in the file in its place is read and written there.
 
     Attributes:
         name, path, codec: the same.
@@ -44,7 +49,15 @@ class FileChannel:
     is_live = False
     keeps = "configuration file"
 
-    def __init__(self, name: str, table: Channel, path: Path, host: LocalHost, defaults: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        table: Channel,
+        path: Path,
+        host: LocalHost,
+        defaults: Mapping[str, str],
+        further: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
         self.name = name
         self.path = path
         self.codec = table.made()
@@ -53,6 +66,7 @@ class FileChannel:
         self._must_exist = table.must_exist
         self._host = host
         self._defaults = defaults
+        self._further = further
         self._no_place: tuple[str | None, dict[tuple[str, str], str]] = (None, {})
 
     def read(self) -> FileCopy | None:
@@ -121,7 +135,7 @@ class FileChannel:
         return f"file {self.name}", True, f"{self.path} ({self.codec.name})"
 
     def values(self, copy: FileCopy | None, addresses: Sequence[str]) -> dict[str, Located]:
-        """Those of `addresses` that the file has.
+        """Those of `addresses` that the file has. Of an attribute that several elements have, what all of them say.
 
         Raises:
             TargetError: the file is not of its syntax, or an address comes more than once.
@@ -130,10 +144,16 @@ class FileChannel:
             return {}
         text = _text(copy)
         try:
-            found = {address: self.codec.find(text, address) for address in addresses}
+            found = {address: self._found(text, address) for address in addresses}
         except CodecError as error:
             raise self._told(error) from error
         return {address: located for address, located in found.items() if located is not None}
+
+    def _found(self, text: str, address: str) -> Located | None:
+        try:
+            return self.codec.find(text, self._name_in(text, address))
+        except SeveralError as error:
+            return error.common
 
     def changed(self, found: FileCopy | None, values: Mapping[str, str]) -> FileCopy | None:
         """The file as found with `values` at their addresses; a new one where there was none.
@@ -145,9 +165,13 @@ class FileChannel:
             return found
         text = _text(found) if found is not None else self._fresh()
         try:
-            return self._copy(found, self.codec.write(text, values))
+            return self._copy(found, self.codec.write(text, self._named(text, values)))
         except CodecError as error:
             raise self._told(error) from error
+
+    def for_check(self, copy: FileCopy | None) -> bytes:
+        """What a program that checks the file is given of it."""
+        return self.codec.for_check(_text(copy)).encode("latin-1") if copy is not None else b""
 
     def no_place(self, found: FileCopy | None, address: str, value: str) -> str:
         """Why an address that the file as found does not have cannot be added with this value; "" when it can.
@@ -160,19 +184,39 @@ class FileChannel:
         known = self._no_place[1]
         if (address, value) not in known:
             try:
+                if text is not None:  # of several that differ one may have this value already
+                    self.codec.find(text, self._name_in(text, address))
                 self.changed(found, {address: value})
                 known[address, value] = ""
             except TargetError as error:
                 known[address, value] = error.message
         return known[address, value]
 
+    def _name_in(self, text: str, address: str) -> str:
+        """The name by which a text has an address: itself, unless only a further one stands there."""
+        names = self._further.get(address, ())
+        if not names or self.codec.last(text, address) is not None:
+            return address
+        return next((name for name in names if self.codec.last(text, name) is not None), address)
+
+    def _named(self, text: str, values: Mapping[str, T]) -> dict[str, T]:
+        """`values` by the names that a text has for their addresses."""
+        return {self._name_in(text, address): value for address, value in values.items()}
+
     def has(self, copy: FileCopy | None, address: str) -> bool:
-        """Whether the file has the address, be it with a value that no knob can have.
+        """Whether the file has the address, be it with a value that no knob can have, or more than once.
 
         Raises:
-            TargetError: as `values`.
+            TargetError: the file is not of its syntax.
         """
-        return copy is not None and bool(self.values(copy, [address]) or self.codec.is_bare(_text(copy), address))
+        if copy is None:
+            return False
+        text = _text(copy)
+        try:
+            name = self._name_in(text, address)
+            return self.codec.last(text, name) is not None or self.codec.is_bare(text, name)
+        except CodecError as error:
+            raise self._told(error) from error
 
     def without(
         self, now: FileCopy | None, found: FileCopy | None, ours: Mapping[str, Sequence[str]], left_digest: str
@@ -185,10 +229,12 @@ class FileChannel:
         found = self.with_mode_of(now, found)
         if now == found or now is None:
             return now
-        if file_digest(now) == left_digest or self._is_cut_off(now, found, ours):
-            return found
+        before = _text(found) if found is not None else self._fresh()
         try:
-            text = self.codec.withdraw(_text(now), _text(found) if found is not None else self._fresh(), ours)
+            ours = self._named(before, ours)
+            if file_digest(now) == left_digest or self._is_cut_off(now, found, ours):
+                return found
+            text = self.codec.withdraw(_text(now), before, ours)
         except CodecError as error:
             raise self._told(error) from error
         if found is None and text == self._fresh():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 
 from trimtab.host import CommandResult
@@ -20,7 +21,11 @@ def may_ask(reach: Place) -> bool:
 
 
 def program_says(
-    reach: Place, argv: Sequence[str], environment: Mapping[str, str] = MappingProxyType({})
+    reach: Place,
+    argv: Sequence[str],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    folder: Path = Path("/"),
 ) -> CommandResult | None:
     """Runs the server's program as the server's user, with nothing of this user's; None where it is unknown, or may not be run.
 
@@ -28,6 +33,7 @@ def program_says(
         reach: the way to the server.
         argv: the program, and what it is asked.
         environment: what it finds there beside a plain PATH.
+        folder: where it is run.
 
     Raises:
         TargetError: it cannot be run, or takes too long.
@@ -41,4 +47,5 @@ def program_says(
         user=None if account.is_me else account.uid,
         group=None if account.is_me else account.gid,
         env={**environment, "PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        folder=folder,
     )

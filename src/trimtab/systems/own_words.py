@@ -79,13 +79,8 @@ class OwnWords:
 
     def _further_names(self, addresses: Sequence[str], channel: str) -> dict[str, str]:
         """Further name -> address, of those of these addresses that have some."""
-        catalog, asked = self._catalog, frozenset(addresses)
-        knobs = {
-            name: knob.also for name, knob in catalog.knob.items() if knob.also and catalog.channel_of(name) == channel
-        }
-        return {
-            other: at for name, also in knobs.items() if (at := catalog.address_of(name)) in asked for other in also
-        }
+        asked, further = frozenset(addresses), self._catalog.further_names(channel)
+        return {other: at for at, also in further.items() if at in asked for other in also}
 
     def text(
         self, channel: FileChannel, told: Mapping[str, str] | None, place: Place, in_file: str | None
@@ -284,7 +279,7 @@ class OwnWords:
         names = {}
         for channel, goal in goals.items():
             path = folder / channel.name
-            path.write_bytes(goal.content if goal is not None else b"")
+            path.write_bytes(channel.for_check(goal))
             path.chmod(0o600)
             _give(path, account)
             names[f"file.{channel.name}"] = str(path)

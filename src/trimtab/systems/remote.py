@@ -16,7 +16,7 @@ from trimtab.systems.account import Account, server_user_of
 from trimtab.systems.left_alone import failed_alone, left_alone
 from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
-from trimtab.systems.seen import Found, argv_of
+from trimtab.systems.seen import Found, command_of
 from trimtab.systems.session import LoginRefusedError, Session, require_answer
 from trimtab.systems.settings import DatabaseSettings
 from trimtab.systems.visit import Visit
@@ -102,8 +102,8 @@ class RunningServer(ABC, Generic[S, C]):
 
     @property
     def argv(self) -> Sequence[str]:
-        """Its command line, as it was last seen; empty when this user may not see it."""
-        return argv_of(self.pid) or self._found.argv
+        """Its command line, as it was last seen, with the program's path; empty when this user may not see it."""
+        return command_of(self.pid) or self._found.argv
 
     @property
     def pid_file(self) -> Path | None:

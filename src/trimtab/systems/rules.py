@@ -72,7 +72,8 @@ def constraints(
     """Orders and rules that bound the search, those in which one of `names` comes; others stand as they run."""
     for low, high in catalogue.orders:
         is_off = _binds_nothing(low, high, names, states)
-        found = None if is_off else _constraint(f"{low} <= {high}", f"{low} <= {high}", names, states, facts)
+        text = _order_text(low, high, states)
+        found = None if is_off else _constraint(text, f"{low} <= {high}", names, states, facts)
         yield from (found,) if found is not None else ()
     for rule in _rules(catalogue, product, names):
         found = None if rule.says else _constraint(rule.text, rule.name or rule.text, names, states, facts)
@@ -80,14 +81,18 @@ def constraints(
             yield found
 
 
+def _order_text(low: str, high: str, states: States) -> str:
+    """That one is not above the other, of which a special value is no limit."""
+    special = states[high].knob.special if high in states else ()
+    return " or ".join([*(f"{high} == {value}" for value in special), f"{low} <= {high}"])
+
+
 def _binds_nothing(low: str, high: str, names: Collection[str], states: States) -> bool:
-    """Whether an order says nothing of `names`: the other of the two stands as it runs, and the upper one is a special value (no
-    limit), or the order is broken already, as where `vm.dirty_bytes` counts and `vm.dirty_ratio` is 0."""
+    """Whether an order says nothing of `names`: the other of the two stands as it runs, and the order is broken already, as where
+    `vm.dirty_bytes` counts and `vm.dirty_ratio` is 0."""
     if low not in states or high not in states or (low in names and high in names):
         return False
     left, right = states[low].running, states[high].running
-    if high not in names and right in states[high].knob.special:
-        return True
     return not isinstance(left, str) and not isinstance(right, str) and left > right
 
 
@@ -117,13 +122,15 @@ def check_rules(catalogue: Catalogue, config: Config, states: States, facts: Fac
 
 
 def _check_orders(catalogue: Catalogue, config: Config, states: States) -> None:
-    """That no lower knob is set above its upper one; texts have no order."""
+    """That no lower knob is set above its upper one; texts and special values of the upper one have no order."""
     for low, high in catalogue.orders:
         if not (low in config or high in config) or low not in states or high not in states:
             continue
         if _binds_nothing(low, high, config, states):
             continue
         left, right = (config.get(name, states[name].running) for name in (low, high))
+        if right in states[high].knob.special:
+            continue
         if not isinstance(left, str) and not isinstance(right, str) and left > right:
             raise ApplyError(f"{low}={left} is above {high}={right}", hint=f"keep {low} <= {high}")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trimtab.host import machine_mark
 
-__all__ = ["Found", "argv_of", "command_of", "output_file", "program_folder"]
+__all__ = ["Found", "argv_of", "command_of", "environment_of", "output_file", "program_folder", "start_folder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,23 @@ def command_of(pid: int | None) -> tuple[str, ...]:
     if not words or program is None or os.path.isabs(words[0]):
         return words
     return (str(program), *words[1:])
+
+
+def environment_of(pid: int | None, names: Collection[str]) -> dict[str, str]:
+    """These variables of a process's environment; {} when this user may not see it, or there is none."""
+    try:
+        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return {}
+    pairs = (os.fsdecode(word).partition("=") for word in words)
+    return {name: value for name, _, value in pairs if name in names}
+
+
+def start_folder(environment: Mapping[str, str]) -> Path:
+    """Where a process with this environment was started: there relative paths of its command line begin, whatever folder it works
+    in since. Where PWD does not tell, it is the folder of a service."""
+    folder = Path(environment.get("PWD", "/"))
+    return folder if folder.is_absolute() else Path("/")
 
 
 def output_file(pid: int | None) -> Path | None:

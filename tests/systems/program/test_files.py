@@ -178,6 +178,25 @@ def test_a_further_name_of_a_setting_counts_where_the_program_tells_it_by_that(f
         assert target.states()["level"].running == level
 
 
+def test_a_setting_is_written_where_its_file_has_it_by_a_further_name(folder: Path) -> None:
+    """A second line beside it could be refused, or be one that the program does not heed."""
+    (folder / "catalog.toml").write_text(CATALOG.replace("default = 3", "default = 3\nalso = ['strength', 'force']"))
+    text = CONF.replace("level = 3", "force = 5")
+    (folder / "squeeze.conf").write_text(text)
+    target = made(folder)
+    state = target.states()["level"]
+    assert (state.running, state.source, state.source_file) == (5, "configuration file", f"{folder}/squeeze.conf:2")
+    found = target.snapshot()
+    own = target.announce(Config({"level": 12, "window": 1024}))
+    applied = target.apply(Config({"level": 12, "window": 1024}))
+    assert applied.effective["level"] == 12
+    assert conf(folder) == text.replace("force = 5", "force = 12").replace("512k", "1024k")
+    with (folder / "squeeze.conf").open("a") as file:
+        file.write("other = 1\n")
+    target.restore(found, own)
+    assert conf(folder) == f"{text}other = 1\n"
+
+
 IN_PLACE = CATALOG.replace('codec = "keyvalue"', 'codec = "keyvalue"\nin_place = true')
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimtab.errors import UsageError
-from trimtab.systems.codec.base import Codec, CodecError, Entry, Located
+from trimtab.systems.codec.base import Codec, CodecError, Entry, Located, SeveralError
 from trimtab.systems.codec.directives import Directives, Nginx
 from trimtab.systems.codec.jvm_options import JvmOptions
 from trimtab.systems.codec.lines import Ini, KeyValue
@@ -13,7 +13,7 @@ from trimtab.systems.codec.template import Template
 from trimtab.systems.codec.xml_attributes import XmlAttributes
 from trimtab.systems.codec.yaml_lines import YamlLines
 
-__all__ = ["CODECS", "Codec", "CodecError", "Entry", "Located", "Template", "codec_of"]
+__all__ = ["CODECS", "Codec", "CodecError", "Entry", "Located", "SeveralError", "Template", "codec_of"]
 
 CODECS: dict[str, type[Codec]] = {
     codec.name: codec

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from trimtab.errors import TargetError
 
-__all__ = ["Codec", "CodecError", "Entry", "Located", "line_end", "line_of", "unquoted"]
+__all__ = ["Codec", "CodecError", "Entry", "Located", "SeveralError", "line_end", "line_of", "unquoted"]
 
 
 class CodecError(TargetError):
@@ -23,10 +23,21 @@ class CodecError(TargetError):
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A value as text, and its line (from 1)."""
+    """A value as text, its line (from 1), and why it cannot be changed ("" when it can)."""
 
     value: str
     line: int
+    fixed: str = ""
+
+
+class SeveralError(CodecError):
+    """An address means several places, each of which counts: there is nothing to repair, and none of them is the one to change.
+
+    Attributes:
+        common: what all of them say; None where they differ.
+    """
+
+    common: Located | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ class Codec(ABC):
         """The value at one address; None when there is none.
 
         Raises:
-            CodecError: the address comes more than once: which of them counts differs between programs.
+            CodecError: the address comes more than once: which of them counts differs between programs (`SeveralError`: all do).
         """
         found = self._only(text, address)
         return None if found is None else Located(found.value, line_of(text, found.start))
@@ -128,6 +139,10 @@ class Codec(ABC):
             result = self._put(result, address, value)
         self._check(text, result, values)
         return result
+
+    def for_check(self, text: str) -> str:
+        """The text as it may be shown to a program that only checks it, beside the one that runs."""
+        return text
 
     def withdraw(self, text: str, found: str, ours: Mapping[str, Sequence[str]]) -> str:
         """The text without what is still ours: each such address has the value that it had in `found`, or is gone as there.

@@ -18,6 +18,13 @@ from trimtab.systems.codec.lines import lines_of
 
 __all__ = ["COLLECTOR", "JvmOptions", "collector_of"]
 
+_WORD = re.compile(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""")
+_OUTWARD = re.compile(
+    r"-(Xlog\b|Xloggc:|Xrun|javaagent:|agentlib:|agentpath:|Dcom\.sun\.management\.|XX:StartFlightRecording|"
+    r"XX:FlightRecorderOptions|XX:ArchiveClassesAtExit|XX:\+AutoCreateSharedArchive|XX:LogFile|XX:\+Log(VMOutput|Compilation))"
+)
+"""Options that open files and ports. A second Java with them moves the log of the first one away, or finds its port in use."""
+
 COLLECTOR = "-XX:Use*GC"
 _COLLECTOR = re.compile(r"-XX:Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC")
 
@@ -62,6 +69,15 @@ class JvmOptions(Codec):
                 address, value, span = _parts(option)
                 found.append(Entry(address, value, line.start + span[0], line.start + span[1], *outer))
         return tuple(found)
+
+    def for_check(self, text: str) -> str:
+        """Without logs, agents, ports and recordings: those are the running program's."""
+        parts = []
+        for line in lines_of(text):
+            words = _without_comment(line.words)
+            parts.append(_WORD.sub(lambda word: "" if _OUTWARD.match(word[0].lstrip("\"'")) else word[0], words))
+            parts.append(text[line.start + len(words) : line.next_start])
+        return "".join(parts)
 
     def _matches(self, text: str, address: str) -> list[Entry]:
         if address != COLLECTOR:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trimtab.systems.codec.base import Codec, CodecError, Entry
+from trimtab.systems.codec.base import Codec, CodecError, Entry, Located, SeveralError, line_of
 
 __all__ = ["XmlAttributes"]
 
@@ -66,6 +66,16 @@ class XmlAttributes(Codec):
             for attribute in element.attributes
             if attribute.name == name
         ]
+
+    def _only(self, text: str, address: str) -> Entry | None:
+        matches = self._matches(text, address)
+        try:
+            return super()._only(text, address)
+        except CodecError as error:
+            several = SeveralError(error.message, hint="each of these elements has its own")
+            if len({entry.value for entry in matches}) == 1:
+                several.common = Located(matches[0].value, line_of(text, matches[0].start), fixed=error.message)
+            raise several from None
 
     def _raw(self, value: str, old: str) -> str:
         quote = old[0] if old else '"'

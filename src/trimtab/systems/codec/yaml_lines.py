@@ -104,7 +104,7 @@ class YamlLines(LineCodec):
             found = [key for key in keys if key.path == above]
             if not found or len(parts) == 1:
                 break
-            if len(found) > 1 or not found[0].is_empty:
+            if len(found) > 1 or not found[0].is_empty or _is_list(found[0], text):
                 raise CodecError(
                     f"address={address!r}: {above!r} is not one mapping", hint="keep one mapping of that name"
                 )
@@ -134,11 +134,21 @@ def _lines(text: str) -> Iterator[Line]:
 
 def _is_bare(key: _Key, text: str) -> bool:
     """Whether it has no value, and nothing below it but comments."""
+    following = _following(key, text)
+    return key.is_empty and not len(following) - len(following.lstrip(" ")) > key.indent and not _is_list(key, text)
+
+
+def _is_list(key: _Key, text: str) -> bool:
+    """Whether its value is a list: items may begin below its own first letter."""
+    following = _following(key, text)
+    is_inside = len(following) - len(following.lstrip(" ")) >= key.indent
+    return key.is_empty and is_inside and re.match(r" *-(\s|$)", following) is not None
+
+
+def _following(key: _Key, text: str) -> str:
+    """The next line that is no comment; "" for none."""
     below = (line.words for line in _lines(text) if line.start > key.line.start)
-    following = next((words for words in below if words.strip() and not words.lstrip().startswith("#")), "")
-    deeper = len(following) - len(following.lstrip(" ")) > key.indent
-    is_item = following.lstrip().startswith("- ") and len(following) - len(following.lstrip(" ")) == key.indent
-    return key.is_empty and not deeper and not is_item
+    return next((words for words in below if words.strip() and not words.lstrip().startswith("#")), "")
 
 
 def _keys(text: str) -> Iterator[_Key]:

@@ -52,7 +52,8 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
     elif option == "--values":
         print(as_conf(_values(server, server.run({"getParameter": "*"}), _profile(server))), end="")
     else:
-        _reload(server, Path(rest[0]).read_text(encoding="utf-8"), rest[1:])
+        # Every byte is a character, whatever a comment is written in.
+        _reload(server, Path(rest[0]).read_text(encoding="latin-1"), rest[1:])
 
 
 def _reload(server: Mongod, conf: str, words: list[str]) -> None:

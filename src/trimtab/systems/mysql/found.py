@@ -8,7 +8,7 @@ from pathlib import Path
 from trimtab.systems.mysql.identity import is_folder_of
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
-from trimtab.systems.seen import Found, argv_of, output_file
+from trimtab.systems.seen import Found, command_of, output_file
 
 __all__ = ["found_of", "read_facts"]
 
@@ -30,7 +30,7 @@ def found_of(settings: Settings, facts: Mapping[str, str], pid: int) -> Found:
         data_dir=data_dir,
         log=_log(told, data_dir, facts["log_error"], pid),
         pid_file=_here(told, data_dir, facts["pid_file"]) if facts["pid_file"] else None,
-        argv=argv_of(pid),
+        argv=command_of(pid),
         uuid=facts["server_uuid"],
     )
 

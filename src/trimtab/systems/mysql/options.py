@@ -9,18 +9,21 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from trimtab.errors import TargetError
-from trimtab.host import open_regular
+from trimtab.host import CommandResult, open_regular
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.own_program import program_says
+from trimtab.systems.seen import environment_of, start_folder
 
-__all__ = ["given_options", "option_files", "start_values"]
+__all__ = ["given_options", "option_files", "program_answer", "start_values"]
 
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf")
 """What every build reads: where its program cannot be asked for the whole list."""
 _LIST = "Default options are read from the following files in the given order:\n"
-_PLACES = ("HOME", "MYSQL_HOME", "MARIADB_HOME")
-"""Variables of its environment that say where more of them are."""
+_PLACES = ("HOME", "MYSQL_HOME", "MARIADB_HOME", "PWD")
+"""Variables of its environment that say where more of them are, and where it was started."""
 _INCLUDE = re.compile(rb"^[ \t]*![ \t]*include(dir)?[ \t]+(.*\S)", re.MULTILINE)
+_SWITCH = re.compile("(skip|enable|disable)_")
+"""What a server takes before the name of a variable, in place of a value: skip-innodb-adaptive-hash-index."""
 _ROW = re.compile(r"^([a-z][a-z0-9-]*) +(.*)$")
 _DEPTH = 10
 """As deep as the server itself follows inclusions."""
@@ -41,8 +44,9 @@ def option_files(reach: Reach) -> list[Path]:
         found[reach.include_file] = None
         found.update(dict.fromkeys(_of_folder(reach.include_file.parent)))
     if reach.pid is not None or reach.data_dir is not None:
+        folder = start_folder(_environment(reach))
         for text in _read_at_start(reach):
-            _follow(Path(text), found, 0)
+            _follow(folder / text, folder, found, 0)
     return sorted(found)
 
 
@@ -75,12 +79,7 @@ def _own(reach: Reach) -> Sequence[str]:
 
 def _environment(reach: Reach) -> Mapping[str, str]:
     """What of the server's environment says where its files are; {} while it is down, or where this user may not see it."""
-    try:
-        words = Path(f"/proc/{reach.pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return {}
-    pairs = (os.fsdecode(word).partition("=") for word in words)
-    return {name: value for name, _, value in pairs if name in _PLACES}
+    return environment_of(reach.pid, _PLACES)
 
 
 def _of_folder(folder: Path) -> list[Path]:
@@ -90,7 +89,7 @@ def _of_folder(folder: Path) -> list[Path]:
         return []
 
 
-def _follow(path: Path, found: dict[Path, None], depth: int) -> None:
+def _follow(path: Path, folder: Path, found: dict[Path, None], depth: int) -> None:
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             content = file.read(_MOST_BYTES)
@@ -102,10 +101,10 @@ def _follow(path: Path, found: dict[Path, None], depth: int) -> None:
     if depth >= _DEPTH:
         return
     for is_folder, name in _INCLUDE.findall(content):
-        inner = Path(os.fsdecode(name))
+        inner = folder / os.fsdecode(name)
         for each in _of_folder(inner) if is_folder else [inner]:
             if each not in found:
-                _follow(each, found, depth + 1)
+                _follow(each, folder, found, depth + 1)
 
 
 def given_options(reach: Reach) -> dict[str, str] | None:
@@ -117,11 +116,13 @@ def given_options(reach: Reach) -> dict[str, str] | None:
     text = _run(reach, [*first, "--print-defaults", *rest])
     if text is None:
         return None
-    given = {}
+    given: dict[str, str] = {}
     for word in text.partition("arguments:")[2].split():
         name, _, value = word.removeprefix("--").partition("=")
         if word.startswith("--"):
-            given[_variable(name)] = value
+            variable = name.removeprefix("loose-").replace("-", "_").lower()
+            switched = _SWITCH.match(variable)
+            given |= dict.fromkeys((variable, variable[switched.end() :] if switched is not None else variable), value)
     return given
 
 
@@ -133,19 +134,21 @@ def start_values(reach: Reach) -> dict[str, str]:
     return {match[1].replace("-", "_"): match[2].strip() for match in rows}
 
 
-def _variable(option: str) -> str:
-    return option.removeprefix("loose-").replace("-", "_").lower()
-
-
 def _split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     """Program with options about files, which must stand first, and the others."""
     about = [word for word in argv[1:] if word.startswith(("--defaults", "--no-defaults"))]
     return [*argv[:1], *about], [word for word in argv[1:] if word not in about]
 
 
-def _run(reach: Reach, argv: Sequence[str]) -> str | None:
+def program_answer(reach: Reach, argv: Sequence[str]) -> CommandResult | None:
+    """What the server's program says where the server was started; None where it is unknown, or cannot be run."""
+    environment = _environment(reach)
     try:
-        result = program_says(reach, argv, _environment(reach))
+        return program_says(reach, argv, environment, folder=start_folder(environment))
     except TargetError:
         return None
+
+
+def _run(reach: Reach, argv: Sequence[str]) -> str | None:
+    result = program_answer(reach, argv)
     return result.stdout if result is not None and result.exit_code == 0 else None

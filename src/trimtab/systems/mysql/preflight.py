@@ -8,9 +8,9 @@ from trimtab.errors import ApplyError
 from trimtab.host import CommandResult
 from trimtab.space import Config, RestartClass
 from trimtab.systems.base import KnobState
+from trimtab.systems.mysql.options import program_answer
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.values import option_text
-from trimtab.systems.own_program import program_says
 
 __all__ = ["check_start"]
 
@@ -27,7 +27,7 @@ def check_start(config: Config, states: Mapping[str, KnobState], reach: Reach) -
     late = {name: value for name, value in config.items() if states[name].knob.restart is not RestartClass.RELOAD}
     argv = list(reach.argv) if late else []
     options = [f"--{name.replace('_', '-')}={option_text(value)}" for name, value in late.items()]
-    result = program_says(reach, [*argv, *options, "--help", "--verbose"] if argv else [])
+    result = program_answer(reach, [*argv, *options, "--help", "--verbose"] if argv else [])
     if result is not None and result.exit_code != 0:
         raise ApplyError(f"the server would not start: {_complaints(result)}", hint="see `trimtab knobs`")
 

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from trimtab.systems.postgresql.recovery import (
 from trimtab.systems.postgresql.session import Connection, connect
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
-from trimtab.systems.seen import Found, command_of, output_file, program_folder
+from trimtab.systems.seen import Found, command_of, environment_of, output_file, program_folder, start_folder
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
@@ -168,7 +168,7 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
         self._bin_dir = program_folder(pid)
         if self._bin_dir is not None:
             log = self._collected_log() or output_file(pid)
-            self._found = Found(data_dir=self._data_dir, log=log, argv=command_of(pid))
+            self._found = Found(data_dir=self._data_dir, log=log, argv=_whole(command_of(pid), pid))
 
     def _collected_log(self) -> Path | None:
         try:
@@ -275,3 +275,12 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
     def describe(self) -> Mapping[str, Any]:
         """Where it is, without the password."""
         return {**super().describe(), "way": "local", "data_dir": str(self._data_dir)}
+
+
+def _whole(argv: Sequence[str], pid: int | None) -> tuple[str, ...]:
+    """A command line with the whole path of the data directory: whoever runs it again does that in another folder."""
+    folder, words = start_folder(environment_of(pid, ("PWD",))), list(argv)
+    for i, word in enumerate(words[:-1]):
+        if word == "-D":
+            words[i + 1] = str(folder / words[i + 1])
+    return tuple(words)
