@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import ApplyError, UsageError
+from trimtab.errors import ApplyError, ForeignChangeError, TargetError, UsageError
 from trimtab.records import Machine, Verdict
 from trimtab.space import Config
-from trimtab.study import apply_winner, load_study_file, rollback
+from trimtab.study import apply_winner, leave_applied, load_study_file, recover, rollback
 from trimtab.study.change import Proposal
 from trimtab.study.recovery import Recovered
+from trimtab.study.rollback_point import applied_points, file_of, keep_point, point_of
+from trimtab.systems import KnobState, Own
+from trimtab.trial import Entry, Journal, own_to_json
+from trimtab.trial.entry import APPLIED
+from trimtab.trial.undo import REMOVE
 
 
 @dataclass
@@ -128,6 +136,127 @@ def test_a_winner_is_set_without_a_question_and_taken_back(fake: FakeStudy) -> N
         apply_winner(*_proven(fake, cache=256), state_dir)
     assert rollback("fake", state_dir).target == "db"
     assert dict(fake.target.values) == found
+
+
+def test_what_somebody_sets_while_the_question_waits_is_not_overwritten(fake: FakeStudy) -> None:
+    def thinks(proposal: Proposal) -> bool:
+        fake.target.disk.running["cache"] = fake.target.disk.configured["cache"] = 512
+        return True
+
+    with pytest.raises(ForeignChangeError) as caught:
+        apply_winner(*_proven(fake, cache=256), fake.path / "state", agrees=thinks)
+    assert caught.value.message.endswith("since its config was read: cache=512 (it was 128)")
+    assert fake.target.values["cache"] == 512
+    assert fake.target.counts["apply"] == 0
+
+
+def test_what_is_applied_is_not_reported_as_a_failure_of_the_look_after_it(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = fake.target.states
+
+    def answers_before() -> Mapping[str, KnobState]:
+        if fake.target.counts["apply"]:
+            raise TargetError("too many connections")
+        return states()
+
+    monkeypatch.setattr(fake.target, "states", answers_before)
+    assert apply_winner(*_proven(fake, cache=256), fake.path / "state") == {"cache": 256}
+
+
+def test_nothing_is_applied_beside_a_rollback_point_that_cannot_be_read(fake: FakeStudy) -> None:
+    """Its own could not be ordered after it, and that is kept when the server is changed, perhaps by a restart."""
+    state = fake.path / "state"
+    keep_point(state, "other", [fake.target.snapshot()], [Own()]).write_bytes(b"garbage")
+    with pytest.raises(TargetError, match=r"the rollback file='.*other.json' cannot be used: it is damaged") as caught:
+        apply_winner(*_proven(fake, cache=256), state)
+    assert str(caught.value.hint).startswith("nothing was changed")
+    assert fake.target.counts["apply"] == 0
+
+
+@pytest.mark.parametrize("read", [applied_points, lambda state: [point_of(state, "other")]], ids=["all", "one"])
+def test_a_point_that_another_process_takes_back_meanwhile_is_none(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, read: Callable[[Path], list[object]]
+) -> None:
+    state, found = fake.path / "state", import_module("trimtab.study.rollback_point").read_state_file
+    path = keep_point(state, "other", [fake.target.snapshot()], [Own()])
+
+    def late(path: Path) -> bytes:
+        path.unlink()
+        return bytes(found(path))
+
+    monkeypatch.setattr("trimtab.study.rollback_point.read_state_file", late)
+    assert [each for each in read(state) if each is not None] == []
+    assert not path.exists()
+
+
+def test_an_applied_config_is_kept_for_good_and_what_was_found_is_on_disk_before(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut after it must not take both."""
+    state, synced, fsync = fake.path / "state", set[str](), os.fsync
+    apply_winner(*_proven(fake, cache=256), state)
+    point = file_of(state, "fake")
+
+    def noted(handle: int) -> None:
+        if point.exists():
+            synced.add(os.readlink(f"/proc/self/fd/{handle}"))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    folder = leave_applied(state, "fake")
+    assert not point.exists()
+    assert {*map(str, folder.rglob("*")), str(folder), str(folder.parent), str(state)} <= synced
+    assert recover(state) == ([], [])
+    assert fake.target.values["cache"] == 256
+
+
+@pytest.mark.parametrize(
+    ("is_alive", "hint"),
+    [(True, "wait for pid {pid}, which works on it"), (False, "`trimtab recover{state}` finishes it; ")],
+)
+def test_a_config_whose_rollback_has_not_ended_is_not_kept_for_good(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, is_alive: bool, hint: str
+) -> None:
+    """The next command would finish the rollback all the same."""
+    state, found = fake.path / "state", dict(fake.target.values)
+    apply_winner(*_proven(fake, cache=256), state)
+    point = point_of(state, "fake")
+    assert point is not None
+    entry = Journal(state).begin(*point.snapshots, study="fake", purpose="rollback")
+    entry.note(APPLIED, {"target": "db", "own": own_to_json(point.owns[0])})
+    entry.note(REMOVE, {"file": str(point.path)})
+    monkeypatch.setattr(Entry, "is_owner_alive", property(lambda entry: is_alive))
+    with pytest.raises(UsageError, match="the rollback of study='fake' has not ended; nothing was changed") as caught:
+        leave_applied(state, "fake")
+    assert str(caught.value.hint).startswith(hint.format(pid=os.getpid(), state=f" --state {state}"))
+    assert point.path.exists()
+    if not is_alive:
+        recover(state)
+        assert dict(fake.target.values) == found
+
+
+def test_the_removal_of_a_rollback_point_is_on_disk_before_its_entry_is_closed(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut the study would count as applied on a server that is as found."""
+    state, steps, fsync, close = fake.path / "state", list[str](), os.fsync, Entry.close
+    apply_winner(*_proven(fake, cache=256), state)
+    folder = file_of(state, "fake").parent
+
+    def noted(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}") == str(folder) and not any(folder.iterdir()):
+            steps.append("gone")
+        fsync(handle)
+
+    def closed(entry: Entry, outcome: str, **more: str) -> None:
+        steps.append("close")
+        close(entry, outcome, **more)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Entry, "close", closed)
+    rollback("fake", state)
+    assert steps == ["gone", "close"]
 
 
 def test_a_winner_with_settings_that_the_file_does_not_tune_is_refused(fake: FakeStudy) -> None:

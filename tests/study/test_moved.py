@@ -84,8 +84,15 @@ def test_a_file_without_relative_paths_stays_as_it_is(tmp_path: Path, guard: str
     assert moved_text(load_study_file(tmp_path / "study.toml"), text) == text
 
 
-def test_what_cannot_be_rewritten_is_told(tmp_path: Path) -> None:
-    text = f"""target = {{ db = {{ kind = "postgresql", url = "host=h", data_dir = "data" }} }}
+@pytest.mark.parametrize(
+    "target",
+    [
+        'target = { db = { kind = "postgresql", url = "host=h", data_dir = "data" } }\n',
+        '[target.db]\nkind = "postgresql"\nurl = """\nhost=h sslrootcert=ca.pem"""\n',  # of several lines
+    ],
+)
+def test_what_cannot_be_rewritten_is_told(tmp_path: Path, target: str) -> None:
+    text = f"""{target}
 [study]
 name = "s"
 {WORKLOAD}"""

@@ -86,6 +86,17 @@ def test_the_stop_file_ends_the_preparation_of_the_data(fake: FakeStudy) -> None
     assert _status(fake) == ["interrupted"]
 
 
+def test_so_does_it_in_the_background_of_a_script(fake: FakeStudy) -> None:
+    """Whose shell starts it with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        error = _stopped(fake, (fake.path / "state" / "stop").touch, fake.tune)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert error.message.startswith("stopped by the kill switch: file=")
+
+
 def test_the_runs_of_a_design_can_be_stopped_while_their_data_is_prepared(fake: FakeStudy) -> None:
     path = fake.path / "study.toml"
     path.write_text(fake.written)

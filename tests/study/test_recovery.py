@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -107,6 +109,28 @@ def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkey
     assert recover(state) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "note"),
+    [
+        ("open", FileNotFoundError(2, "No usable temporary directory"), "it cannot be asked: FileNotFoundError: "),
+        ("states", UsageError("kind='fake' is not installed"), "it cannot be asked: kind='fake' is not installed"),
+    ],
+)
+def test_a_server_that_cannot_be_asked_for_whatever_reason_is_shown(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, name: str, error: Exception, note: str
+) -> None:
+    def fails() -> None:
+        raise error
+
+    dead_entry(fake, monkeypatch)
+    monkeypatch.setattr(fake.target, name, fails)
+    (found,) = shown(fake.path / "state")
+    assert found.note.startswith(note)
+    assert [(knob.knob, knob.now, knob.action) for knob in found.knobs] == [
+        ("cache", "", "is put back where it is still ours")
+    ]
+
+
 def test_what_another_process_is_still_putting_back_is_no_clean_server(
     fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +147,27 @@ def test_what_another_process_is_still_putting_back_is_no_clean_server(
         assert len(open_changes(state)) == 1
     (done_now,), stuck_now = recover(state)
     assert (done_now.action, stuck_now) == ("restored as it was found", [])
+
+
+def test_what_another_process_has_put_back_meanwhile_is_not_said_to_be_left(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a dead-man whose end `recover --leave` has waited for."""
+    state = fake.path / "state"
+    dead_entry(fake, monkeypatch)
+
+    @contextmanager
+    def ends(entry: Entry, timeout_s: float = 0.0) -> Iterator[bool]:
+        entry.close("restored", by="dead-man")
+        yield False
+
+    monkeypatch.setattr(Entry, "claim", ends)
+    with pytest.raises(
+        UsageError, match="nothing of study='dead' is open any more: another process has put the"
+    ) as caught:
+        leave(state, "dead")
+    assert caught.value.hint == f"{state}/journal/audit.jsonl says how it ended"
+    assert not (state / "left").exists()
 
 
 def test_an_entry_that_cannot_be_closed_keeps_no_other_one_from_its_way_back(

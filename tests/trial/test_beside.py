@@ -125,3 +125,44 @@ def test_what_a_kill_has_left_of_a_copy_is_in_nobodys_way(
     assert Journal(tmp_path / "b").strays([server]) == []
     (found,) = Journal(tmp_path / "b").open_entries()
     assert found.own("db").texts == OWN.texts
+
+
+def test_an_entry_that_will_be_refused_leaves_the_copy_of_the_study_that_runs(tmp_path: Path, server: Path) -> None:
+    """As that of a rollback, which is begun before it asks for the server's lock."""
+    runs = Journal(tmp_path / "a").begin(snapshot(server), study="s", purpose="tune")
+    for state in ("a", "b"):
+        refused = Journal(tmp_path / state).begin(snapshot(server), study="t", purpose="rollback")
+        refused.note(APPLY, {"target": "db", "own": own_to_json(OWN)})
+        refused.close("not rolled back")
+    runs.note("x")
+    copy = server.parent / "18.1-db.open"
+    assert copy.read_bytes() == runs.path.read_bytes()
+    runs.close("restored")
+    assert not copy.exists()
+
+
+def test_the_end_of_an_entry_that_was_taken_over_elsewhere_leaves_the_copy_of_the_next_study(
+    tmp_path: Path, server: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a state directory lies on a disk that comes back later."""
+    killed(tmp_path / "a", server, monkeypatch)
+    (tmp_path / "a").rename(tmp_path / "away")
+    journal = Journal(tmp_path / "b")
+    assert journal.strays([server]) == []
+    (found,) = journal.open_entries()
+    found.close("recovered")
+    copy = server.parent / "18.1-db.open"
+    assert not copy.exists()
+    runs = journal.begin(snapshot(server), study="t", purpose="tune")
+    (tmp_path / "away").rename(tmp_path / "a")
+    (old,) = Journal(tmp_path / "a").open_entries()
+    old.close("recovered")
+    assert copy.read_bytes() == runs.path.read_bytes()
+
+
+def test_one_that_was_damaged_while_its_entry_was_open_goes_with_it(tmp_path: Path, server: Path) -> None:
+    entry = Journal(tmp_path / "a").begin(snapshot(server), study="s", purpose="tune")
+    copy = server.parent / "18.1-db.open"
+    copy.write_bytes(b"x" + copy.read_bytes()[1:])
+    entry.close("restored")
+    assert not copy.exists()

@@ -217,6 +217,19 @@ def test_full_disk_leaves_nothing_of_a_new_entry(tmp_path: Path, monkeypatch: py
     assert [p.name for p in (tmp_path / "journal").iterdir()] == ["audit.jsonl"]
 
 
+def test_a_rollback_on_a_full_disk_is_sent_to_no_state_directory_that_knows_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="rollback")
+    _full_disk(monkeypatch, lambda: True)
+    with pytest.raises(TargetError, match="No space left on device") as noting:
+        entry.note("applied")
+    assert noting.value.hint == "step=applied was not made; free space there"
+    with pytest.raises(TargetError, match="No space left on device") as beginning:
+        Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="rollback")
+    assert beginning.value.hint == "nothing was changed; make that directory writable, or free space there"
+
+
 def test_damaged_entry_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "journal"
     directory.mkdir(0o700)

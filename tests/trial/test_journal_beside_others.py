@@ -70,7 +70,8 @@ def test_so_is_the_copy_beside_a_private_server(tmp_path: Path, monkeypatch: pyt
     snapshot = Snapshot(target="db", kind="fake", reach={"folder": str(tmp_path / "server")})
     begin_beside([snapshot], b"damaged\n")
     read = import_module("trimtab.trial.beside").read_state_file
-    monkeypatch.setattr("trimtab.trial.beside.read_state_file", after(lambda: forget_beside([snapshot]), read))
+    end = after(lambda: forget_beside([snapshot], tmp_path / "x.open"), read)
+    monkeypatch.setattr("trimtab.trial.beside.read_state_file", end)
     assert read_beside(tmp_path / "server") is None
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from trimtab.errors import ForeignChangeError, HistoryError, UsageError
+from trimtab.errors import HistoryError, UsageError
 from trimtab.flow import Budget, Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, RefusedError, StudyRecord, host_of, space_to_json
@@ -24,6 +24,7 @@ from trimtab.study.file import StudyFile, guarding_of, plan_of
 from trimtab.study.kept import kept_settings
 from trimtab.study.now import RunListener, shown_now
 from trimtab.study.stage import Stage
+from trimtab.study.unchanged import require_unchanged
 from trimtab.trial import Interrupted, TrialRoom
 from trimtab.trial.signals import leave_lost_terminal
 from trimtab.units import format_duration
@@ -184,25 +185,6 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
         raise HistoryError(
             f"the server's running config has changed since study={record.name!r} began: {shown}",
             hint="trials of two baselines cannot be mixed: start again with --again",
-        )
-
-
-def require_unchanged(stage: Stage) -> None:
-    """The target still runs what the study takes for its baseline: that was read before the lock, and data may take long to make.
-
-    Raises:
-        ForeignChangeError: somebody has changed it meanwhile; nothing was touched.
-    """
-    states = stage.stack.states()
-    changed = [
-        f"{name}={states[name].running!r} (it was {stage.states[name].running!r})"
-        for name in stage.baseline
-        if name in states and states[name].running != stage.states[name].running
-    ]
-    if changed:
-        raise ForeignChangeError(
-            f"somebody else has changed the target since its config was read: {', '.join(changed[:3])}",
-            hint="start again when it is settled",
         )
 
 

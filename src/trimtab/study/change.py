@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
 from trimtab.study.first import recover_first
-from trimtab.study.rollback_point import above, applied_points, file_of, keep_point, point_of
+from trimtab.study.rollback_point import RollbackPoint, above, applied_points, file_of, keep_point, point_of
+from trimtab.study.unchanged import require_unchanged
 from trimtab.trial import commit, take_back
 from trimtab.trial.command_line import command_at
 from trimtab.units import format_time
@@ -89,18 +90,15 @@ def apply_winner(
     Raises:
         UsageError: there is no proven winner, it is applied already, or the file's target is of another kind.
         ApplyError: a setting does not fit this server, or would not outlive its restart; nothing was changed.
+        ForeignChangeError: somebody has changed the server while `agrees` was asked; nothing was changed.
+        TargetError: the rollback point of another study cannot be read; nothing was changed.
     """
     from trimtab.study.stage import build_stack, open_stage
 
-    config = winner_of(record)
+    config, point = winner_of(record), file_of(state_dir, record.name)
     _require_same_kind(record, file)
     recover_first(state_dir, say, build_stack(file, state_dir).folders)
-    applied = point_of(state_dir, record.name)
-    if applied is not None:
-        raise UsageError(
-            f"study={record.name!r} is already applied, since {format_time(applied.applied_at)}",
-            hint=f"take it back first: {command_at(state_dir, f'trimtab rollback {record.name}')}",
-        )
+    _require_not_applied(record.name, state_dir)
     with (
         open_stage(file, state_dir, measures=False) as stage,
         stage.stack.lock(f"trimtab apply {record.name}"),
@@ -109,17 +107,26 @@ def apply_winner(
         where = {**_proven_elsewhere(record, stage), **stage.stack.where()}
         if not agrees(Proposal(tuple(_changes(stage.states, config)), where)):
             return None
-        commit(
+        require_unchanged(stage)  # whoever was asked may have taken minutes
+        return commit(
             stage.stack,
             config,
             study=record.name,
             state_dir=state_dir,
             keep=lambda found, owns: keep_point(state_dir, record.name, found, owns),
-            file=file_of(state_dir, record.name),
+            file=point,
             context=stage.workload.context,
         )
-        states = stage.stack.states()
-        return {name: states[name].running for name in config}
+
+
+def _require_not_applied(name: str, state_dir: Path) -> None:
+    """Reads the points of all studies, as the new one must, which is kept when the server is changed already."""
+    for point in applied_points(state_dir):
+        if point.study == name:
+            raise UsageError(
+                f"study={name!r} is already applied, since {format_time(point.applied_at)}",
+                hint=f"take it back first: {command_at(state_dir, f'trimtab rollback {name}')}",
+            )
 
 
 def _require_same_kind(record: StudyRecord, file: StudyFile) -> None:
@@ -241,14 +248,32 @@ def rollback(name: str, state_dir: Path, *, say: Callable[[str], None] = lambda 
             if applied
             else "never applied from this state directory, or taken back already",
         )
+    _require_top(point, state_dir)
+    done = take_back(
+        point.snapshots,
+        point.owns,
+        study=name,
+        state_dir=state_dir,
+        file=point.path,
+        require=lambda: _require_top(point, state_dir),
+    )
+    files = tuple(file for snapshot in point.snapshots for file in snapshot.files)
+    return RolledBack(", ".join(snapshot.target for snapshot in point.snapshots), files, done)
+
+
+def _require_top(point: RollbackPoint, state_dir: Path) -> None:
+    """Raises UsageError when `point` is not what is to be rolled back next on its server."""
+    if point_of(state_dir, point.study) != point:
+        raise UsageError(
+            f"study={point.study!r} is not applied any more as it was when this command began",
+            hint="another process has just taken it back; `trimtab recover --show` lists what is applied",
+        )
     later = above(point, state_dir)
     if later:
         top = later[0].study
         rollback_top = command_at(state_dir, f"trimtab rollback {top}")
         raise UsageError(
-            f"study={top!r} was applied to the same server after study={name!r} ({format_time(later[0].applied_at)})",
+            f"study={top!r} was applied to the same server after study={point.study!r}"
+            f" ({format_time(later[0].applied_at)})",
             hint=f"take that back first ({rollback_top}), or keep it for good ({rollback_top} --leave)",
         )
-    done = take_back(point.snapshots, point.owns, study=name, state_dir=state_dir, file=point.path)
-    files = tuple(file for snapshot in point.snapshots for file in snapshot.files)
-    return RolledBack(", ".join(snapshot.target for snapshot in point.snapshots), files, done)

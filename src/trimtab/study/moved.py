@@ -32,15 +32,23 @@ def moved_text(file: StudyFile, source: str) -> str:
     """
     for where, paths in _paths(file):
         source = _with(source, where, paths)
-        found: Any = tomllib.loads(source)
-        for part in where:
-            found = found[part]
-        if any(found.get(key) != value for key, value in paths.items()):
+        if any(_table_of(source, where).get(key) != value for key, value in paths.items()):
             raise UsageError(
                 f"[{'.'.join(where)}] has relative paths that cannot be rewritten for another folder: {', '.join(paths)}",
                 hint='write each on a separate line (data_dir = "..."), or as an absolute path',
             )
     return source
+
+
+def _table_of(source: str, where: tuple[str, ...]) -> dict[str, Any]:
+    """That table; empty when `source` cannot be read, as where the rest of a text of several lines was left behind."""
+    try:
+        found: Any = tomllib.loads(source)
+    except tomllib.TOMLDecodeError:
+        return {}
+    for part in where:
+        found = found[part]
+    return dict(found)
 
 
 def _paths(file: StudyFile) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:

@@ -55,7 +55,10 @@ def _prepared(stage: Stage, state_dir: Path, say: Callable[[str], None]) -> floa
 
 @contextmanager
 def _watched(switch: KillSwitch) -> Iterator[None]:
-    """While inside, the stop file is as good as a signal: the thread that prepares may wait for the server for minutes."""
+    """While inside, the stop file is as good as a signal: the thread that prepares may wait for the server for minutes.
+
+    A shell has what it runs in the background of a script ignore SIGINT. Here, as in the trials, it has its usual meaning.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # it gets no signals; the stop file is looked at before the first trial
         return
@@ -69,9 +72,14 @@ def _watched(switch: KillSwitch) -> Iterator[None]:
                 return
 
     watcher = threading.Thread(target=look, name="stop-file", daemon=True)
+    is_ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    if is_ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     watcher.start()
     try:
         yield
     finally:
         is_over.set()
         watcher.join()
+        if is_ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
-from trimtab.host import FileCopy, sweep_scratch
+from trimtab.host import FileCopy, sweep_scratch, sync_folder
 from trimtab.study.rollback_point import RollbackPoint, applied_points, point_of, sweep_points
 from trimtab.study.running import sweep_running
 from trimtab.systems import Own, Snapshot
@@ -18,6 +19,7 @@ from trimtab.systems.files import file_from_json
 from trimtab.systems.mount_options import MOUNT, commands_for
 from trimtab.systems.table_options import statement_for, table_of, values_of
 from trimtab.trial import Entry, Journal, reattach, undo
+from trimtab.trial.command_line import command_at
 from trimtab.trial.copies import copies_of
 from trimtab.trial.entry import MAX_RESTARTS, RETRY
 from trimtab.trial.undo import as_target_error
@@ -247,14 +249,12 @@ def _running(entry: Entry, snapshot: Snapshot) -> tuple[dict[str, Value], str]:
     """Values in use now, and why they are not known. An embedded server is not started for a look."""
     if "folder" in snapshot.reach:
         return {}, "an embedded server is not started for a look"
-    target = reattach(snapshot, entry.state_dir)
     try:
-        target.open()
-        return {name: state.running for name, state in target.states().items()}, ""
-    except TargetError as error:
-        return {}, error.message
-    finally:
-        target.close()
+        with closing(reattach(snapshot, entry.state_dir)) as target:
+            target.open()
+            return {name: state.running for name, state in target.states().items()}, ""
+    except (TrimtabError, OSError) as error:
+        return {}, as_target_error(error, "it cannot be asked").message
 
 
 def _action(now: Value | None, own: Own, snapshot: Snapshot, name: str) -> str:
@@ -271,17 +271,24 @@ def leave(state_dir: Path, study: str) -> Path:
     """Gives up the open entries of `study`: the server keeps what it has; the folder with what was found.
 
     Raises:
-        UsageError: nothing of it is open.
+        UsageError: nothing of it is open, or another process has ended it while this one waited.
         TargetError: another process is putting it back just now.
     """
-    folder = _aside(state_dir, study)
+    folder, is_left = _aside(state_dir, study), False
     for entry in _of_study(open_changes(state_dir), study):
         with entry.claim(_CLAIM_S) as is_ours:
             if is_ours:
-                _write_out(folder, entry.study, entry.purpose, [(s, entry.own(s.target)) for s in entry.snapshots])
+                parts = [(s, entry.own(s.target)) for s in entry.snapshots]
+                _make_durable(_write_out(folder, entry.study, entry.purpose, parts))
                 entry.close(f"left as it is by the user; what was found lies in {folder}")
+                is_left = True
             elif entry.is_open:
                 raise _taken()
+    if not is_left:
+        raise UsageError(
+            f"nothing of study={study!r} is open any more: another process has put the server back meanwhile",
+            hint=f"{state_dir / 'journal' / 'audit.jsonl'} says how it ended",
+        )
     return folder
 
 
@@ -289,15 +296,34 @@ def leave_applied(state_dir: Path, study: str) -> Path:
     """Gives up the rollback point of an applied study, which then stays for good; the folder with what was found.
 
     Raises:
-        UsageError: it is not applied.
+        UsageError: it is not applied, or its apply or its rollback has not ended: the next command would take it back.
     """
     point = point_of(state_dir, study)
     if point is None:
         raise UsageError(f"nothing of study={study!r} is applied", hint="it can neither be taken back nor be left")
+    _require_ended(state_dir, study)
     folder = _aside(state_dir, study)
-    _write_point(folder, point)
-    point.path.unlink()
+    _make_durable(_write_point(folder, point))
+    point.path.unlink(missing_ok=True)
     return folder
+
+
+def _require_ended(state_dir: Path, study: str) -> None:
+    """Raises UsageError when an entry about its apply or its rollback is open."""
+    for entry in Journal(state_dir).open_entries():
+        if entry.study == study and entry.purpose in ("apply", "rollback"):
+            recover = command_at(state_dir, "trimtab recover")
+            ways = f"`{recover}` finishes it; `{recover} --leave {study}` ends it with what the server has now"
+            raise UsageError(
+                f"the {entry.purpose} of study={study!r} has not ended; nothing was changed",
+                hint=f"wait for pid {entry.pid}, which works on it" if entry.is_owner_alive else ways,
+            )
+
+
+def _make_durable(files: Sequence[Path]) -> None:
+    """Files and their folders, which are all that is left of what was found."""
+    for path in {each for file in files for each in (file, *list(file.parents)[:4])}:
+        sync_folder(path)
 
 
 def _aside(state_dir: Path, study: str) -> Path:

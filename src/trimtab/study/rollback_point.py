@@ -95,7 +95,8 @@ def applied_points(state_dir: Path) -> list[RollbackPoint]:
     """
     folder = _folder(state_dir)
     require_own_folder(folder)
-    return sorted((_read(path) for path in folder.glob("*.json")), key=lambda point: point.order)
+    found = [point for path in folder.glob("*.json") if (point := _read(path)) is not None]
+    return sorted(found, key=lambda point: point.order)
 
 
 def point_of(state_dir: Path, study: str) -> RollbackPoint | None:
@@ -107,7 +108,7 @@ def point_of(state_dir: Path, study: str) -> RollbackPoint | None:
     """
     path = file_of(state_dir, study)
     require_own_folder(path.parent)
-    return _read(path) if path.exists() or path.is_symlink() else None
+    return _read(path)
 
 
 def above(point: RollbackPoint, state_dir: Path) -> list[RollbackPoint]:
@@ -133,8 +134,12 @@ def sweep_points(state_dir: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> RollbackPoint:
-    lines = read_lines(read_state_file(path))
+def _read(path: Path) -> RollbackPoint | None:
+    """None when there is no such file: another process may roll it back at any moment."""
+    try:
+        lines = read_lines(read_state_file(path))
+    except FileNotFoundError:
+        return None
     line = lines[0] if len(lines) == 1 else None
     if line is None:
         raise _damaged(path, "it is damaged")

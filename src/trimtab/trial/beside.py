@@ -2,7 +2,7 @@
 
 A private server lies in the cache, and its state directory does not: that one can be removed, or the next study can have another
 one, while the server still holds what a killed study has set. The copy tells whoever uses the server next. Where it cannot be
-written, the entry does without.
+written, the entry does without; so does one of a rollback that comes while a study works on the server, and will be refused.
 """
 
 from __future__ import annotations
@@ -49,25 +49,49 @@ def _paths(snapshots: Sequence[Snapshot]) -> Iterable[Path]:
 
 
 def begin_beside(snapshots: Sequence[Snapshot], line: bytes) -> None:
-    """Writes the first line beside every private server of `snapshots`."""
+    """Writes the first line beside every private server of `snapshots` that no living process has one of its own about."""
     for path in _paths(snapshots):
         with suppress(OSError):
-            write_new_file(path, line, path.with_suffix(".open-partial"))
+            if not _is_alive(path):
+                write_new_file(path, line, path.with_suffix(".open-partial"))
 
 
-def append_beside(snapshots: Sequence[Snapshot], record: Mapping[str, Any]) -> None:
-    """Adds a line to each."""
-    for path in _paths(snapshots):
+def append_beside(snapshots: Sequence[Snapshot], record: Mapping[str, Any], entry: Path) -> None:
+    """Adds a line to each that is of `entry`, an .open file."""
+    for path in _own_paths(snapshots, entry):
         with suppress(OSError):
-            if path.exists():
-                append_line(path, record)
+            append_line(path, record)
 
 
-def forget_beside(snapshots: Sequence[Snapshot]) -> None:
-    """Removes each: the entry is about to be closed."""
-    for path in _paths(snapshots):
+def forget_beside(snapshots: Sequence[Snapshot], entry: Path) -> None:
+    """Removes each that is of `entry`, an .open file that is about to be closed."""
+    for path in _own_paths(snapshots, entry):
         with suppress(OSError):
             path.unlink(missing_ok=True)
+
+
+def _own_paths(snapshots: Sequence[Snapshot], entry: Path) -> Iterable[Path]:
+    """Those of `entry`, by its name: one that was taken over from a state directory that is gone lies elsewhere now. A damaged
+    one says of nobody that it is theirs."""
+    there = (path for path in _paths(snapshots) if path.exists())
+    return (path for path in there if Path(str(_head(path).get("journal", entry))).name == entry.name)
+
+
+def _head(path: Path) -> Mapping[str, Any]:
+    """Its first line; empty where there is none, or none that can be read."""
+    try:
+        with path.open("rb") as file:
+            return next(iter(read_lines(file.readline())), None) or {}
+    except OSError:
+        return {}
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether a process that lives has written it."""
+    try:
+        return Beside(b"", _head(path)).is_owner_alive
+    except (KeyError, ValueError):
+        return False
 
 
 def read_beside(folder: Path) -> Beside | None:

@@ -16,7 +16,7 @@ from trimtab.trial.entry import APPLIED, FAILED, RESTORED, Entry, own_to_json
 from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_interrupt, signals_wait
 from trimtab.trial.stop import Interrupted
-from trimtab.trial.undo import REMOVE, undo, ways_out
+from trimtab.trial.undo import REMOVE, forget_kept, others_at, undo, ways_out
 
 if TYPE_CHECKING:
     from trimtab.records import Context
@@ -88,7 +88,7 @@ def commit(
     _require_no_other(file, study)
     stack.preflight(config)
     models = stack.models(context if context is not None else _one_client())
-    entry = Journal(state_dir).begin(*stack.snapshots(), study=study, purpose="apply")
+    entry = _begun(stack.snapshots(), study=study, purpose="apply", against="rollback", state_dir=state_dir)
     found = {snapshot.target: snapshot for snapshot in entry.snapshots}
     tried: dict[str, None] = {}
 
@@ -123,6 +123,41 @@ def commit(
                 raise
             _give_up(stack, entry, tried, deadman, error)
             raise
+
+
+def _begun(
+    snapshots: Sequence[Snapshot],
+    *,
+    study: str,
+    purpose: str,
+    against: str,
+    state_dir: Path,
+    require: Callable[[], None] = lambda: None,
+) -> Entry:
+    """A new entry, which others see from here on; the order of the rollback points stays that of the changes while it is open.
+
+    Args:
+        snapshots, study, purpose, state_dir: as of `Journal.begin`.
+        against: purpose of what may not go on at the same time on the same server.
+        require: raises when what was known before has changed meanwhile.
+
+    Raises:
+        LockedError: another process does `against` there; nothing was changed.
+    """
+    entry = Journal(state_dir).begin(*snapshots, study=study, purpose=purpose)
+    try:
+        for other in others_at(entry, snapshots):
+            if other.purpose == against:
+                raise LockedError(
+                    f"another process works on the same server: {against} of study={other.study!r} pid={other.pid};"
+                    " nothing was changed",
+                    hint="wait until it ends; then run the command again",
+                )
+        require()
+    except BaseException:
+        entry.close("nothing was changed")
+        raise
+    return entry
 
 
 def _require_no_other(file: Path, study: str) -> None:
@@ -162,9 +197,7 @@ def _give_up(stack: Stack, entry: Entry, tried: Collection[str], deadman: DeadMa
             hint=ways_out(entry),
         ) from error
     with suppress(OSError):
-        for step, detail in entry.steps():
-            if step == REMOVE:
-                Path(str(detail["file"])).unlink(missing_ok=True)
+        forget_kept(entry)
     entry.close(f"not applied: {reason}" + (f"; left as it is: {'; '.join(done.left)}" if done.left else ""))
 
 
@@ -178,17 +211,26 @@ def _waits(entry: Entry, error: LockedError) -> LockedError:
     )
 
 
-def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str, state_dir: Path, file: Path) -> str:
+def take_back(
+    snapshots: Sequence[Snapshot],
+    owns: Sequence[Own],
+    *,
+    study: str,
+    state_dir: Path,
+    file: Path,
+    require: Callable[[], None] = lambda: None,
+) -> str:
     """Takes back what is ours (`owns`) of the targets in `snapshots`, and removes `file`; what was done, for people.
 
-    A death in the middle is finished by `recover`. Idempotent.
+    A death in the middle is finished by `recover`. Idempotent. `require` raises, before anything is taken back, when another
+    process has meanwhile applied something on top, or taken the same back.
 
     Raises:
         LockedError: another tuner works on a target.
         RestoreError: something of ours still stands; the journal entry and `file` stay.
         Interrupted: all is taken back, and somebody has asked to stop meanwhile.
     """
-    entry = Journal(state_dir).begin(*snapshots, study=study, purpose="rollback")
+    entry = _begun(snapshots, study=study, purpose="rollback", against="apply", state_dir=state_dir, require=require)
     with _watched(entry, done="rolled back", hint="nothing of it is left to take back") as deadman:
         for snapshot, own in zip(snapshots, owns, strict=True):
             entry.note(APPLIED, {"target": snapshot.target, "own": own_to_json(own)})
@@ -199,7 +241,5 @@ def take_back(snapshots: Sequence[Snapshot], owns: Sequence[Own], *, study: str,
             done = deadman.guard(lambda: undo(entry, holder=f"trimtab rollback {study}"), even_alone=True)
         except LockedError as error:
             raise _waits(entry, error) from error
-        with suppress(FileNotFoundError):
-            file.unlink()
         entry.close(f"rolled back: {done}")
         return done

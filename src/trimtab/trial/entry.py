@@ -164,11 +164,13 @@ class Entry:
             for path in (self.path, self._copy):
                 append_line(path, line)
         except OSError as error:
+            # What is rolled back is known in this state directory alone.
+            other = "" if self.purpose == "rollback" else ", or give another state directory with --state"
             raise TargetError(
                 f"cannot write the journal in directory={self.path.parent}: {error.strerror}",
-                hint=f"step={step} was not made; free space there, or give another state directory with --state",
+                hint=f"step={step} was not made; free space there{other}",
             ) from error
-        append_beside(self.snapshots, line)
+        append_beside(self.snapshots, line, self.path)
 
     def note_if_possible(self, step: str, detail: Mapping[str, Any] | None = None) -> None:
         """As `note`, for what must be done whether it can be written down or not: a restore. One that is closed stays so."""
@@ -176,7 +178,7 @@ class Entry:
         for path in (self.path, self._copy) if self.is_open else ():
             with suppress(OSError):
                 append_line(path, line, reserve=self._reserve)
-        append_beside(self.snapshots, line)
+        append_beside(self.snapshots, line, self.path)
 
     def steps(self) -> list[tuple[str, Mapping[str, Any]]]:
         """Every step that can be read in one of the two files, in order: its name and its detail."""
@@ -322,7 +324,7 @@ class Entry:
                 hint="the entry is closed; put what is in that file's place away, so that later changes are recorded",
             ) from error
         finally:
-            forget_beside(self.snapshots)  # first: what lies there without its entry is of one that was lost
+            forget_beside(self.snapshots, self.path)  # first: what lies there without its entry is of one that was lost
             self._remove(outcome)
 
     def _remove(self, outcome: str) -> None:

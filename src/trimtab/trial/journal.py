@@ -96,9 +96,12 @@ class Journal:
         except OSError as error:
             for path in reversed(made):
                 path.unlink(missing_ok=True)
+            # What is rolled back is known in this state directory alone.
+            other = "give a writable state directory with --state or TRIMTAB_STATE"
+            way = "make that directory writable, or free space there" if purpose == "rollback" else other
             raise TargetError(
                 f"cannot write the journal in directory={self._directory}: {error.strerror}",
-                hint="nothing was changed; give a writable state directory with --state or TRIMTAB_STATE",
+                hint=f"nothing was changed; {way}",
             ) from error
         return entry
 

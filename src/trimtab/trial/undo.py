@@ -12,11 +12,12 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from pathlib import Path
 
 from trimtab import plugins
 from trimtab.errors import LockedError, RestoreError, TargetError, TrimtabError
-from trimtab.host import read_state_file
+from trimtab.host import read_state_file, sync_folder
 from trimtab.systems import Own, Restarts, Snapshot, Target, Undone, is_same_server
 from trimtab.trial.command_line import command_at
 from trimtab.trial.copies import drop_copies, told_of_copies
@@ -30,6 +31,8 @@ from trimtab.units import counted
 __all__ = [
     "REMOVE",
     "as_target_error",
+    "forget_kept",
+    "others_at",
     "reattach",
     "restarts_of",
     "take_news",
@@ -163,10 +166,20 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         if _is_short_of_descriptors():
             entry.note_if_possible(RETRY, {})  # what failed for want of them says nothing of a restart by somebody else
         raise told from failed[0]
-    for step, detail in entry.steps():
-        if step == REMOVE:
-            Path(str(detail["file"])).unlink(missing_ok=True)
+    forget_kept(entry)
     return _text(entry, tuple(done.values()))
+
+
+def forget_kept(entry: Entry) -> None:
+    """Removes the files that have lost their meaning with the change of `entry`; durable, for the entry is closed next.
+
+    Raises:
+        OSError: one cannot be removed.
+    """
+    for file in {Path(str(detail["file"])) for step, detail in entry.steps() if step == REMOVE}:
+        if os.path.lexists(file):
+            file.unlink(missing_ok=True)
+            sync_folder(file.parent)
 
 
 def _is_short_of_descriptors() -> bool:
@@ -237,18 +250,24 @@ def _require_no_other(entry: Entry, snapshot: Snapshot) -> None:
     Raises:
         LockedError: another one that lives has an open entry about it.
     """
+    if (other := next(others_at(entry, [snapshot]), None)) is not None:
+        raise LockedError(
+            f"another tuner works on target={snapshot.target!r}, which does not answer now: study={other.study!r}"
+            f" pid={other.pid}",
+            hint="wait until it ends, or stop it; then run the command again",
+        )
+
+
+def others_at(entry: Entry, snapshots: Sequence[Snapshot]) -> Iterator[Entry]:
+    """Open entries of the same journal by other processes, which live, about servers of `snapshots`."""
     try:
         others = Journal(entry.state_dir).open_entries()
     except TargetError:
         return  # a damaged one says of no server that somebody works on it
     for other in others:
         is_theirs = other.path != entry.path and other.pid != os.getpid() and other.is_owner_alive
-        if is_theirs and any(is_same_server(snapshot, each) for each in other.snapshots):
-            raise LockedError(
-                f"another tuner works on target={snapshot.target!r}, which does not answer now: study={other.study!r}"
-                f" pid={other.pid}",
-                hint="wait until it ends, or stop it; then run the command again",
-            )
+        if is_theirs and any(is_same_server(mine, each) for mine, each in product(snapshots, other.snapshots)):
+            yield other
 
 
 def _followed(entry: Entry, done: Mapping[str, Undone], holder: str | None) -> list[TargetError]:
