@@ -6,6 +6,7 @@ import os
 import signal
 import sqlite3
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,7 @@ from sqlalchemy import event
 from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from trimtab.errors import HistoryError
-from trimtab.history import History
+from trimtab.history import History, UnusableError
 from trimtab.history.prepare import _write_ahead
 
 ROOT = Path(__file__).parents[2]
@@ -305,6 +306,16 @@ def test_a_server_that_does_not_answer_is_named() -> None:
         HistoryError, match=r"postgresql://me:\*\*\*@127.0.0.1:1/x cannot be used: (?s:.*)\nhint: check"
     ):
         History.open("postgresql://me:hunter2@127.0.0.1:1/x")
+
+
+def test_a_history_whose_connections_are_all_in_use_is_no_bug(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where its server is out of reach and many wait for it: it passes, and clients send their reports again."""
+    with History.open(tmp_path / "h.db") as history, ExitStack() as others:
+        monkeypatch.setattr(history._engine.pool, "_timeout", 0.01)
+        for _ in range(15):
+            others.enter_context(history._engine.connect())
+        with pytest.raises(UnusableError, match="cannot be used: all connections to it are in use"):
+            history.summaries()
 
 
 def test_the_directory_is_made(tmp_path: Path) -> None:

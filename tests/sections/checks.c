@@ -237,6 +237,27 @@ static void check_one_dies(const char *path, together *both)
     CHECK(waitpid(child[0], &status, 0) == child[0] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* What may be lost is the program's to say, each time anew: it goes on with what the file knows, as it says now. */
+static void check_new_limits(const char *path)
+{
+    tt_param param = {.name = "x", .low = 0, .high = 7, .initial = 2, .risk = 0.1};
+    tt_options options = {.budget = 0.05};
+    tt_tuner before, after;
+    tt_group *group = tt_group_open(path, my_clock);
+    CHECK((section = tt_section_open(group, "limits", &param, 1, &options)) != NULL);
+    work((void *)1);
+    tt_section_tuner(section, &before);
+    tt_group_close(group);
+    param.risk = 0.5;
+    options.budget = 0.01;
+    group = tt_group_open(path, my_clock);
+    CHECK((section = tt_section_open(group, "limits", &param, 1, &options)) != NULL && tt_group_error(group)[0] == '\0');
+    tt_section_tuner(section, &after);
+    CHECK(after.account.n_runs == before.account.n_runs && after.best.level[0] == before.best.level[0]);
+    CHECK(after.options.budget == 0.01 && after.space.param[0].risk == 0.5);
+    tt_group_close(group);
+}
+
 /* One process that begins with what a file knows, learns, and says which value it began with, where it ended, and the message. */
 static void learn(const char *path)
 {
@@ -283,6 +304,7 @@ int main(int argc, char **argv)
     check_addresses();
     if (argc > 1) {
         check_deaths(argv[1]);
+        check_new_limits(argv[1]);
         check_together(argv[1], both);
         for (int round = 0; round < 5; round++) check_one_dies(argv[1], both);
     }

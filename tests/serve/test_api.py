@@ -234,6 +234,18 @@ def test_metrics(api: Api) -> None:
     assert {line.split("{")[0].split()[0] for line in lines if not line.startswith("#")} <= kinds
 
 
+def test_every_refusal_is_counted_whoever_gives_it(api: Api) -> None:
+    """A token that somebody tries to guess, a path that is none, a body that is too large, a study that is not there."""
+    refused = [
+        api.get("/metrics", token="a-guess-0123456789"),
+        api.get("/api/v1/nothing"),
+        api.call("POST", "/api/v1/sessions", content=b"x" * (1 << 21)),
+        api.get("/api/v1/studies/7"),
+    ]
+    assert [answer.status_code for answer in refused] == [401, 404, 413, 404]
+    assert "trimtab_problems_total 4" in api.get("/metrics").text.splitlines()
+
+
 def test_clients_of_python(api: Api) -> None:
     """The synchronous and the asynchronous one, on one search, and alike."""
     import asyncio

@@ -129,7 +129,7 @@ def test_it_says_that_it_waits(api: Api, reached: Callable[[Api], None], monkeyp
 
     monkeypatch.setattr("trimtab.cli.exec_command._QUIET_S", 0.0)
     monkeypatch.setattr("trimtab.cli.exec_command.say", say)
-    assert run_exec(*_PASS) == 0
+    assert run_exec(*_PASS) == 130, "it was stopped, which is not the end that --no-proof asks for"
     assert lines[0] == "session x has no point ready (other clients have them, or it is paused): waiting"
 
 

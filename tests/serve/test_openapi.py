@@ -40,3 +40,25 @@ def test_the_document_tells_each_answer_and_no_other(api: Api) -> None:
     assert [api.post("/api/v1/sessions", BEGIN).status_code for _ in range(2)] == [201, 200]
     with pytest.raises(AssertionError, match="POST /api/v1/sessions/s/pause gave 201"):
         require_described("POST", "/api/v1/sessions/s/pause", 201)
+
+
+def test_the_document_tells_what_stands_behind_a_path(api: Api) -> None:
+    """Programs that are made from the document could not compare two studies without it."""
+    paths = api.get("/api/v1/openapi.json").json()["paths"]
+    told = {
+        (path.rpartition("/")[2], each["name"]): each["required"]
+        for path, operations in paths.items()
+        for operation in operations.values()
+        for each in operation.get("parameters", ())
+        if each["in"] == "query"
+    }
+    assert told == {("charts", "more"): False, ("compare", "with"): True}
+
+
+def test_every_member_of_a_problem_is_in_the_document(api: Api) -> None:
+    api.post("/api/v1/sessions", BEGIN)
+    said = {"client": api.join(), "ticket": "1.99.1.x", "value": 1.0}
+    problem = api.post("/api/v1/sessions/s/report", said).json()
+    schema = api.get("/api/v1/openapi.json").json()["components"]["schemas"]["Problem"]
+    assert problem["unknown"] == "ticket"
+    assert set(problem) <= set(schema["properties"])

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.serve.asking import BEGIN, TOKEN, Api
-from trimtab.serve.guard import Guard
+from trimtab.serve.guard import App, Guard
 from trimtab.serve.quick import Quick
 
 FETCH, REPORT = "/api/v1/sessions/s/fetch", "/api/v1/sessions/s/report"
@@ -23,7 +23,7 @@ class Framework(Api):
     def __init__(self, api: Api) -> None:
         quick = api.app._app
         assert isinstance(quick, Quick)
-        self.hub, self.app = api.hub, Guard(quick._app, api.hub.settings, api.hub.connections)
+        self.hub, self.app = api.hub, Guard(quick._app, api.hub.settings, api.hub.connections, api.hub.refused)
 
 
 def _told(answer: httpx.Response) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
@@ -130,17 +130,44 @@ def test_who_goes_before_the_body_of_a_rare_request_is_whole_is_no_bug(api: Api)
     assert [message.get("status") for message in sent] == [400, None]
 
 
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_a_client_that_goes_while_it_waits_takes_no_point(api: Api, is_quick: bool) -> None:
+    """Else it would have that point until its lease is over: all that waits for it would stand for ten minutes."""
+    api.post("/api/v1/sessions", BEGIN)
+    gone, other = api.join(), api.join()
+    api.post("/api/v1/sessions/s/pause")
+    body = json.dumps({"client": gone, "wait_s": 20}).encode()
+    app = api.app if is_quick else Framework(api).app
+
+    async def wait_and_go() -> list[Any]:
+        waiting = asyncio.create_task(_spoken(app, FETCH, [{"type": "http.request", "body": body}]))
+        while api.hub.rung("s") < 0:
+            await asyncio.sleep(0.001)
+        with api.hub.sessions.use("s") as session:
+            session.resume()
+        api.hub.changed("s")
+        return await waiting
+
+    assert [message.get("status") for message in asyncio.run(wait_and_go())] == ([] if is_quick else [400, None])
+    assert api.post(FETCH, {"client": other}).json()["state"] == "point"
+
+
 def _sent_to_who_has_gone(api: Api, path: str) -> list[Any]:
+    return asyncio.run(_spoken(api.app, path, [{"type": "http.request", "body": b'{"cl', "more_body": True}]))
+
+
+async def _spoken(app: App, path: str, messages: list[dict[str, Any]]) -> list[Any]:
+    """What is sent to a client that says this and goes."""
     sent: list[Any] = []
-    messages = iter([{"type": "http.request", "body": b'{"cl', "more_body": True}, {"type": "http.disconnect"}])
+    told = iter(messages)
 
     async def receive() -> Any:
-        return next(messages)
+        return next(told, {"type": "http.disconnect"})
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     headers = [(b"host", b"127.0.0.1"), (b"authorization", f"Bearer {TOKEN}".encode())]
     scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
-    asyncio.run(api.app(scope, receive, send))
+    await app(scope, receive, send)
     return sent

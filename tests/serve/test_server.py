@@ -20,10 +20,12 @@ import pytest
 from tests import needs
 from tests.browser import Browser
 from tests.commands import start_trimtab
+from tests.history.samples import study_values
 from tests.serve.asking import TOKEN
 from tests.servers import template
 from trimtab.client import Server, ServerError, choice, integer
 from trimtab.client.wire import begin_body
+from trimtab.history import History
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -316,3 +318,19 @@ def test_who_looks_at_a_session_does_not_take_it_over(tmp_path: Path, serving: S
     assert (row["name"], row["state"]) == ("blocks", "running")
     assert "n_clients" not in row, "what is in memory here shows it"
     assert again.end() == 0
+
+
+@pytest.mark.needs("chromium")
+def test_the_page_of_a_running_study_has_its_button_when_it_is_opened_first(tmp_path: Path) -> None:
+    """Before the server has told which studies there are, and without another trial: one may take an hour."""
+    with History.open(tmp_path / "state" / "history.db") as history:
+        study = history.create_study(**study_values())
+        serving = Serving(tmp_path)
+        with Browser(tmp_path) as page:
+            page.open(f"{serving.url}/#token={TOKEN};/study/{study.id}")
+            page.wait("document.querySelector('#buttons button')?.innerText == 'Stop'")
+            history.update_study(study.id, status="interrupted")
+            page.wait("document.querySelector('#state').innerText == 'interrupted'")
+            assert page.value("document.querySelector('#buttons').innerText") == ""
+            assert page.errors == []
+    assert serving.end() == 0

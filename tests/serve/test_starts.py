@@ -80,14 +80,33 @@ def test_a_study_goes_into_the_history_of_the_server(
 
 
 @pytest.mark.parametrize(
-    ("given", "shown", "password"),
+    ("given", "shown", "secrets"),
     [
-        ("postgresql://u:s%40cret@host:1/db", "postgresql://u@host:1/db", "s@cret"),
-        ("postgresql://u@host/db?password=s3cret&sslmode=require", "postgresql://u@host/db?sslmode=require", "s3cret"),
+        ("postgresql://u:s%40cret@host:1/db", "postgresql://u@host:1/db", {"password": "s@cret"}),
+        (
+            "postgresql://u@host/db?password=s3cret&sslmode=require",
+            "postgresql://u@host/db?sslmode=require",
+            {"password": "s3cret"},
+        ),
+        (
+            "postgresql://u@host/db?sslkey=k.pem&sslpassword=of%26key",
+            "postgresql://u@host/db?sslkey=k.pem",
+            {"sslpassword": "of&key"},
+        ),
+        (
+            "postgresql://u:s3cret@host/db?oauth_client_secret=of-client&sslpassword=ofkey",
+            "postgresql://u@host/db",
+            {"password": "s3cret", "oauth_client_secret": "of-client", "sslpassword": "ofkey"},
+        ),
     ],
 )
-def test_no_command_line_holds_the_password_of_the_history(
-    tmp_path: Path, begun: list[Process], monkeypatch: pytest.MonkeyPatch, given: str, shown: str, password: str
+def test_no_command_line_holds_a_secret_of_the_history(
+    tmp_path: Path,
+    begun: list[Process],
+    monkeypatch: pytest.MonkeyPatch,
+    given: str,
+    shown: str,
+    secrets: dict[str, str],
 ) -> None:
     """Everybody on the machine reads those of others."""
     monkeypatch.setattr("trimtab.redact._secrets", set[str]())
@@ -96,16 +115,23 @@ def test_no_command_line_holds_the_password_of_the_history(
     assert process.words[-2:] == ["--history", shown]
     assert process.environment is not None
     assert "PATH" in process.environment
-    monkeypatch.setenv(PASSWORD, process.environment[PASSWORD])
-    engine = make_engine(shown)
-    assert (engine.url.host, engine.url.password) == ("host", password)
-    assert redact(f"it was {password} again") == "it was *** again"
+    for name in process.environment.keys() - os.environ.keys():
+        monkeypatch.setenv(name, process.environment[name])
+    url = make_engine(shown).url
+    found = {"password": url.password, **url.query}
+    assert url.host == "host"
+    assert {name: found.get(name) for name in secrets} == secrets
+    for secret in secrets.values():
+        assert redact(f"it was {secret} again") == "it was *** again"
 
 
 def test_a_password_in_the_url_comes_before_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.redact._secrets", set[str]())
     monkeypatch.setenv(PASSWORD, "another")
     assert make_engine("postgresql://u:s3cret@host/db").url.password == "s3cret"
     assert make_engine("postgresql://u@host/db?password=s3cret").url.password is None
+    monkeypatch.setenv("TRIMTAB_HISTORY_SSLPASSWORD", "another")
+    assert make_engine("postgresql://u@host/db?sslpassword=s3cret").url.query["sslpassword"] == "s3cret"
 
 
 def test_a_history_in_a_file_means_the_same_from_the_folder_of_the_studies(

@@ -13,6 +13,7 @@ from trimtab.errors import HistoryError
 from trimtab.history import History
 from trimtab.session import Sessions
 from trimtab.session.course import Course
+from trimtab.session.layers.cache import CacheLayer
 from trimtab.session.refusal import StuckError
 
 Opened = Callable[[], Sessions]
@@ -104,6 +105,29 @@ def test_a_bug_that_shows_when_it_is_told_again_does_not_keep_it_from_being_ende
 
     monkeypatch.setattr(Course, "tell", broken)
     why = "session='s' cannot go on: a bug in Trimtab: ZeroDivisionError: float division by zero"
+    with pytest.raises(StuckError, match=why), sessions.use("s"):
+        pass
+    assert sessions.stop_stuck("s")
+    assert [(each.status, each.n_trials) for each in sessions.summaries()] == [("stopped", 4)]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_a_layer_that_cannot_be_made_again_does_not_keep_it_from_being_ended(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, is_over: bool
+) -> None:
+    """A plug-in, which may raise anything."""
+    sessions = opened()
+    session, _ = sessions.begin(spec(layers=[{"kind": "cache", "options": {}}]))
+    measured(session, session.join("a").id, 4)
+    if is_over:
+        session.stop()
+    sessions = opened()
+
+    def broken(*rest: object) -> None:
+        raise OSError("the disk of the plug-in is gone")
+
+    monkeypatch.setattr(CacheLayer, "__init__", broken)
+    why = "session='s' cannot go on: a bug in Trimtab: OSError: the disk of the plug-in is gone"
     with pytest.raises(StuckError, match=why), sessions.use("s"):
         pass
     assert sessions.stop_stuck("s")

@@ -75,7 +75,8 @@ const char *tt_group_error(const tt_group *group);
 /* Closes all its sections; no run may be open. Values stay as they were written last. */
 void tt_group_close(tt_group *group);
 
-/* NULL for parameters that make no sense (see tt_group_error). Names, values and options are copied; one section per name. */
+/* NULL for parameters that make no sense (see tt_group_error). Names, values and options are copied; one section per name. Where processes
+   share a section, the risks and options of the one that has opened it last hold. */
 tt_section *tt_section_open(tt_group *group, const char *name, const tt_param *params, int n_params, const tt_options *options);
 
 /*

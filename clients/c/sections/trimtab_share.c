@@ -135,7 +135,16 @@ static void complain_of_lock(const tt_section *section, const char *name, const 
                 name, (unsigned)*lock);
 }
 
-/* Makes the slot the section's: as it is, or from the defaults if it is new or damaged. False if it cannot be locked. */
+/* Whether it tunes these parameters; risks are no part of what it knows. */
+static bool is_of(const tt_tuner *tuner, const tt_space *space)
+{
+    tt_space like = tuner->space;
+    for (int i = 0; i < space->n_params; i++) like.param[i].risk = space->param[i].risk;
+    return memcmp(&like, space, sizeof like) == 0;
+}
+
+/* Makes the slot the section's: as it is, with the risks and the options of the program that opens it, or from the defaults if it is new
+   or damaged. False if it cannot be locked. */
 static bool claim(tt_section *section, tt_slot *s, const char *name, uint64_t print)
 {
     enum tt_taken taken = tt_take_lock(&s->lock, tt_patience(section));
@@ -143,7 +152,7 @@ static bool claim(tt_section *section, tt_slot *s, const char *name, uint64_t pr
         complain_of_lock(section, name, &s->lock);
         return false;
     }
-    bool is_whole = tt_is_sane(&s->tuner) && memcmp(&s->tuner.space, &section->space, sizeof section->space) == 0;
+    bool is_whole = tt_is_sane(&s->tuner) && is_of(&s->tuner, &section->space);
     if (s->is_used && !is_whole)
         tt_complain(section->group, "section=%s is damaged in the file\nhint: it begins with the defaults; let no other program write the file", name);
     if (!s->is_used || taken == TT_STOLEN || !is_whole) {
@@ -151,6 +160,9 @@ static bool claim(tt_section *section, tt_slot *s, const char *name, uint64_t pr
         snprintf(s->name, NAME_BYTES, "%s", name);
         s->fingerprint = print;
         s->is_used = 1;
+    } else {
+        s->tuner.space = section->space;
+        tt_set_options(&s->tuner, &section->options);
     }
     tt_unlock(&s->lock);
     return true;

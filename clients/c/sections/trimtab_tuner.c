@@ -241,8 +241,10 @@ static void book(tt_tuner *t, const tt_ticket *ticket, double time, double work)
     else a->kept_loss += difference;
 }
 
-static void set_defaults(tt_options *o, int n_params)
+void tt_set_options(tt_tuner *t, const tt_options *options)
 {
+    tt_options *o = &t->options;
+    if (options != NULL) *o = *options;
 #define OR(field, value) o->field = o->field > 0 ? o->field : (value)
     OR(budget, 0.02);
     OR(min_gain, 0.03);
@@ -250,13 +252,13 @@ static void set_defaults(tt_options *o, int n_params)
     OR(max_noise, 0.5);
     OR(reinvest, 0.25);
     OR(n_watch, 5);
-    OR(patience, 4 + 2 * n_params);
+    OR(patience, 4 + 2 * t->space.n_params);
     OR(max_proof, 16);
     OR(recheck, 32);
     OR(lease, 256);
     OR(seed, 1);
 #undef OR
-    o->n_random = o->n_random < 0 ? 0 : o->n_random == 0 ? 2 + n_params : o->n_random;
+    o->n_random = o->n_random < 0 ? 0 : o->n_random == 0 ? 2 + t->space.n_params : o->n_random;
     if (o->n_watch < 3) o->n_watch = 3; /* fewer say nothing of noise */
 }
 
@@ -269,8 +271,7 @@ bool tt_tuner_init(tt_tuner *t, const tt_space *space, const tt_options *options
     }
     memset(t, 0, sizeof *t);
     t->space = *space;
-    if (options != NULL) t->options = *options;
-    set_defaults(&t->options, space->n_params);
+    tt_set_options(t, options);
     t->random = t->options.seed;
     t->caution = 1;
     tt_default(space, &t->best);

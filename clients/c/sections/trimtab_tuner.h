@@ -135,6 +135,9 @@ typedef struct tt_tuner {
 /* Starts anew. `options` may be NULL. False, and nothing done, if the space is not valid. */
 bool tt_tuner_init(tt_tuner *tuner, const tt_space *space, const tt_options *options);
 
+/* Other options from now on; with NULL those that are there, and defaults for their zeros. */
+void tt_set_options(tt_tuner *tuner, const tt_options *options);
+
 /* A point worth a try before the random ones: levels that differ from the default's are laid over the best so far.
    False when TT_MAX_HINTS are there or the point is outside the space. */
 bool tt_hint(tt_tuner *tuner, const tt_point *point);

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         StudySummary,
         TrialSummary,
     )
-    from trimtab.history.schema import PASSWORD, password_apart
+    from trimtab.history.schema import PASSWORD, secrets_apart
     from trimtab.history.space import knobs_from_json, read_space, space_from_json, space_to_json
     from trimtab.history.store import History, RefusedError, UnusableError
     from trimtab.history.typed import from_json, read_verdict, verdict_to_json
@@ -50,7 +50,7 @@ else:
             "open_history_at place_of read_history_at",
             "query": "StudyQuery",
             "record": "BENCHED STUDY_STATUSES Event StudyCopy StudyRecord StudySummary TrialSummary",
-            "schema": "PASSWORD password_apart",
+            "schema": "PASSWORD secrets_apart",
             "space": "knobs_from_json read_space space_from_json space_to_json",
             "store": "History RefusedError UnusableError",
             "typed": "from_json read_verdict verdict_to_json",
@@ -96,11 +96,11 @@ __all__ = [
     "machine_likeness",
     "merge",
     "open_history_at",
-    "password_apart",
     "place_of",
     "read_history_at",
     "read_space",
     "read_verdict",
+    "secrets_apart",
     "section_copy",
     "space_from_json",
     "space_to_json",

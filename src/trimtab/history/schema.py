@@ -43,7 +43,7 @@ __all__ = [
     "meta_table",
     "metadata",
     "no_history",
-    "password_apart",
+    "secrets_apart",
     "sqlite_engine",
     "study_table",
     "sync_sqlite",
@@ -55,6 +55,14 @@ SCHEMA_VERSION = 2
 
 PASSWORD = "TRIMTAB_HISTORY_PASSWORD"
 """The environment variable with the password of a PostgreSQL history, where its URL comes without one."""
+
+_SECRETS = {
+    "password": PASSWORD,
+    "sslpassword": "TRIMTAB_HISTORY_SSLPASSWORD",
+    "oauth_client_secret": "TRIMTAB_HISTORY_OAUTH_CLIENT_SECRET",
+}
+"""What a PostgreSQL URL may hold that nobody else may see, and the environment variable for it; libpq has some of its own for the
+first only."""
 
 LOCK_TIMEOUT_S = 30.0
 """How long a writer waits for another one; writes take milliseconds, so this is only met by a stuck process."""
@@ -169,25 +177,34 @@ def url_of(url_or_path: str | Path) -> URL:
     return url
 
 
-def password_apart(place: str) -> tuple[str, str]:
-    """A file or URL of a history as everybody may see it, and its password ("" for none), which `PASSWORD` can hold.
+def secrets_apart(place: str) -> tuple[str, dict[str, str]]:
+    """A file or URL of a history as everybody may see it, and the environment in which it means what it meant.
 
     Raises:
         HistoryError: the URL cannot be read.
     """
     url = url_of(place)
-    given = url.query.get("password") or url.password  # the driver prefers the former
+    all_given = {"password": url.password, **url.query}  # the driver prefers the query's
+    given = {key: value for key, value in all_given.items() if key in _SECRETS and value}
     if not given or url.get_backend_name() == "sqlite":
-        return place, ""
-    query = url.difference_update_query(["password"]).query
+        return place, {}
+    query = url.difference_update_query(list(given)).query
     shown = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, query)
-    return shown.render_as_string(hide_password=False), given if isinstance(given, str) else given[-1]
+    environment = {_SECRETS[key]: value if isinstance(value, str) else value[-1] for key, value in given.items()}
+    return shown.render_as_string(hide_password=False), environment
+
+
+def _with_secrets(url: URL) -> URL:
+    """With those of the environment that it lacks."""
+    lacking = [key for key in _SECRETS if key not in url.query and (key != "password" or url.password is None)]
+    found = {key: value for key in lacking if (value := os.environ.get(_SECRETS[key]))}
+    for secret in found.values():
+        remember(secret)
+    return url.set(password=found.pop("password", None)).update_query_dict(found)
 
 
 def _postgresql(url: URL) -> Engine:
-    if url.password is None and "password" not in url.query and (password := os.environ.get(PASSWORD)):
-        remember(password)
-        url = url.set(password=password)
+    url = _with_secrets(url)
     # Of a database in SQL_ASCII (initdb under LC_ALL=C) the driver would give bytes for text.
     connect_args = {"client_encoding": "utf8"}
     engine = create_engine(url.set(drivername="postgresql+psycopg"), connect_args=connect_args, pool_pre_ping=True)

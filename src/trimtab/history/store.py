@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from sqlalchemy import Connection, Engine, Select, select, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as NoneFreeError
 
 from trimtab.errors import HistoryError
 from trimtab.history import codec, rows
@@ -378,6 +379,11 @@ def translated(shown: str) -> Iterator[None]:
     except UnicodeDecodeError as error:
         # the driver decodes what stands in a table's own definition
         raise HistoryError(f"history={shown} is damaged: {error}", hint="restore a copy of it") from error
+    except NoneFreeError as error:  # the database is out of reach, or slow, and others wait for it already
+        raise UnusableError(
+            f"history={shown} cannot be used: all connections to it are in use, and none has become free in time",
+            hint="check that its server can be reached, and try again",
+        ) from error
     except (DBAPIError, sqlite3.Error) as error:
         # an error while a connection is being made comes as the driver's own
         reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,9 +21,11 @@ from trimtab.session.open import Fetched
 from trimtab.session.session import Session
 from trimtab.session.view import summary_of
 
-__all__ = ["OPERATIONS", "SESSIONS", "Operation", "endpoint"]
+__all__ = ["OPERATIONS", "SESSIONS", "HasGone", "Operation", "endpoint"]
 
 T = TypeVar("T")
+HasGone = Callable[[], Awaitable[bool]]
+"""Whether the client has closed its connection."""
 
 _POLL_S = 1.0
 """How often a waiting fetch looks again by itself, for leases that have ended."""
@@ -39,6 +41,7 @@ class Operation:
         body: model of its request; None for none.
         doc: what it does, in a line.
         statuses: of good answers; `run` makes the response itself where it is not the first.
+        query: what may stand behind the path's "?", by name, and whether it must.
         quick: what it does for a session of that name, where clients ask for it with every trial (see `Quick`).
     """
 
@@ -48,7 +51,8 @@ class Operation:
     body: type[BaseModel] | None
     doc: str
     statuses: tuple[int, ...] = (200,)
-    quick: Callable[[Hub, str, Any], Awaitable[Any]] | None = None
+    query: Mapping[str, bool] = field(default_factory=dict)
+    quick: Callable[[Hub, str, Any, HasGone], Awaitable[Any]] | None = None
 
 
 def endpoint(hub: Hub, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
@@ -141,7 +145,7 @@ async def _leave(hub: Hub, request: Request, body: None) -> Any:
     return {"left": True}
 
 
-async def _fetch(hub: Hub, name: str, body: FetchBody) -> Any:
+async def _fetch(hub: Hub, name: str, body: FetchBody, has_gone: HasGone) -> Any:
     def fetched(session: Session) -> tuple[int, dict[str, Any]]:
         with hub.timed_ask():
             found = session.fetch(body.client)
@@ -155,6 +159,8 @@ async def _fetch(hub: Hub, name: str, body: FetchBody) -> Any:
         if answer["state"] not in ("wait", "paused") or left_s <= 0 or hub.is_ending:
             break
         await hub.points(name).wait(n, min(left_s, _POLL_S))
+        if await has_gone():  # it would keep a point from others until its lease is over
+            raise ClientDisconnect
     if answer["state"] == "point":
         hub.changed()
     elif answer["state"] == "ended":
@@ -175,7 +181,7 @@ def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
     return answer
 
 
-async def _report(hub: Hub, name: str, body: ReportBody) -> Any:
+async def _report(hub: Hub, name: str, body: ReportBody, has_gone: HasGone) -> Any:
     def reported(session: Session) -> tuple[int, dict[str, Any]]:
         outcome = session.report(body.client, body.ticket, body.report())
         return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
@@ -187,9 +193,9 @@ async def _report(hub: Hub, name: str, body: ReportBody) -> Any:
     return answer
 
 
-def _named(call: Callable[[Hub, str, Any], Awaitable[Any]]) -> Callable[[Hub, Request, Any], Awaitable[Any]]:
+def _named(call: Callable[[Hub, str, Any, HasGone], Awaitable[Any]]) -> Callable[[Hub, Request, Any], Awaitable[Any]]:
     async def named(hub: Hub, request: Request, body: Any) -> Any:
-        return await call(hub, request.path_params["name"], body)
+        return await call(hub, request.path_params["name"], body, request.is_disconnected)
 
     return named
 

@@ -60,7 +60,7 @@ def make_app(hub: Hub) -> Guard:
 
     handlers: dict[Any, Callable[..., Any]] = {HTTPException: _http_problem, Exception: _bug}
     app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(Quick(app, hub, OPERATIONS), hub.settings, hub.connections)
+    return Guard(Quick(app, hub, OPERATIONS), hub.settings, hub.connections, hub.refused)
 
 
 @cache

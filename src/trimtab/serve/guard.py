@@ -26,6 +26,8 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = ("/", "/health")
 _MOST_ADDRESSES = 10_000
 _BURST_S = 3.0
+_LEAST_REFUSAL = 400
+"""Status."""
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -63,13 +65,18 @@ class Guard:
     """An ASGI application around another one.
 
     The page itself, its static files and `/health` need no token: they hold no data.
+
+    Args:
+        app: answers what may pass.
+        settings, connections: of the server.
+        refused: is called with each answer that is a refusal, whoever gives it.
     """
 
     def __init__(
-        self, app: App, settings: ServeSettings, connections: Connections, clock: Callable[[], float] = time.monotonic
+        self, app: App, settings: ServeSettings, connections: Connections, refused: Callable[[], object]
     ) -> None:
-        self._app, self._settings, self._connections = app, settings, connections
-        self._rates = _Rates(settings.most_per_s, clock)
+        self._app, self._settings, self._connections, self._refused = app, settings, connections, refused
+        self._rates = _Rates(settings.most_per_s, time.monotonic)
         named = {settings.host.lower(), *settings.names}  # names come in lower case, and so does a Host header
         self._hosts = {*_LOOPBACK, *named} if settings.is_local else named
         # A wildcard address has no name: then any literal address is one of this machine's, and names must be given.
@@ -83,7 +90,7 @@ class Guard:
             return
         headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _READ}
         refusal = self._refusal(scope, headers)
-        sender = _with_headers(send)
+        sender = self._sender(send)
         if refusal is not None:
             await refusal(scope, receive, sender)
             return
@@ -124,6 +131,20 @@ class Guard:
             {"WWW-Authenticate": "Bearer"},
         )
 
+    def _sender(self, send: Send) -> Send:
+        """Adds headers to an answer, and tells of a refusal."""
+
+        async def sender(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                if message["status"] >= _LEAST_REFUSAL:
+                    self._refused()
+                own = list(message.get("headers", ()))
+                names = {name.lower() for name, _ in own}
+                message = {**message, "headers": own + [header for header in _HEADERS if header[0] not in names]}
+            await send(message)
+
+        return sender
+
     def _is_own_host(self, host: str) -> bool:
         name = _host_name(host)
         if self._is_wild and (is_address(name) or name.replace(".", "").isdecimal()):
@@ -154,17 +175,6 @@ def _host_name(host: str) -> str:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return ""
-
-
-def _with_headers(send: Send) -> Send:
-    async def sender(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.start":
-            own = list(message.get("headers", ()))
-            names = {name.lower() for name, _ in own}
-            message = {**message, "headers": own + [header for header in _HEADERS if header[0] not in names]}
-        await send(message)
-
-    return sender
 
 
 def _limited(receive: Receive, most: int) -> Receive:

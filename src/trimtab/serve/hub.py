@@ -147,9 +147,12 @@ class Hub:
                 return await run_in_threadpool(call)
             return await asyncio.get_running_loop().run_in_executor(threads, call)
 
-    def failed(self, error: TrimtabError) -> None:
-        """Counts a refusal; a bug, of which the client is told next to nothing, goes into the server's log."""
+    def refused(self) -> None:
+        """Counts it."""
         self.n_problems += 1
+
+    def failed(self, error: TrimtabError) -> None:
+        """A bug, of which the client is told next to nothing, goes into the server's log."""
         if isinstance(error, InternalError) or isinstance(error.__cause__, InternalError):
             _log.error("%s", error, exc_info=error)
 

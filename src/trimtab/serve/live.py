@@ -54,6 +54,7 @@ class LiveView:
                     data = await run_in_threadpool(self._state)
                 except TrimtabError as error:  # a history that cannot be read now: the page says so, and asks again
                     self._hub.failed(error)
+                    self._hub.refused()
                     return
                 if data != last:
                     last, silent_s = data, 0.0

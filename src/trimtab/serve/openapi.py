@@ -20,6 +20,7 @@ _PROBLEM = {
         "status": {"type": "integer"},
         "detail": {"type": "string"},
         "hint": {"type": "string"},
+        "unknown": {"type": "string", "description": "what of the request the server does not know: `ticket`"},
     },
 }
 
@@ -47,9 +48,13 @@ def _described(each: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "summary": each.doc,
         "responses": {**{str(n): _GOOD[n] for n in each.statuses}, "4XX": refused, "5XX": refused},
     }
-    names = re.findall(r"{(\w+)}", each.path)
-    if names:
-        found["parameters"] = [{"name": n, "in": "path", "required": True, "schema": {"type": "string"}} for n in names]
+    parameters = [(name, "path", True) for name in re.findall(r"{(\w+)}", each.path)]
+    parameters += [(name, "query", is_needed) for name, is_needed in each.query.items()]
+    if parameters:
+        found["parameters"] = [
+            {"name": name, "in": where, "required": is_needed, "schema": {"type": "string"}}
+            for name, where, is_needed in parameters
+        ]
     if each.body is not None:
         schema = each.body.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas |= schema.pop("$defs", {})

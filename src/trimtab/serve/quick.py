@@ -13,10 +13,11 @@ from typing import Any
 
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from trimtab.errors import TrimtabError
-from trimtab.serve.api import SESSIONS, Operation
+from trimtab.serve.api import SESSIONS, HasGone, Operation
 from trimtab.serve.bodies import read_body
 from trimtab.serve.guard import App, Receive, Scope, Send
 from trimtab.serve.hub import Hub
@@ -34,7 +35,7 @@ class _Asked:
     """One of the operations: its model, and what it does for a session of that name."""
 
     body: type[BaseModel]
-    run: Callable[[Hub, str, Any], Awaitable[Any]]
+    run: Callable[[Hub, str, Any, HasGone], Awaitable[Any]]
 
 
 class Quick:
@@ -68,10 +69,12 @@ class Quick:
         refusal: Response
         try:
             data = await _body(receive)
-            if data is None:
-                return
-            answer = await asked.run(self._hub, name, read_body(asked.body, data))
+            answer = await asked.run(
+                self._hub, name, read_body(asked.body, data), Request(scope, receive).is_disconnected
+            )
             text = _encoded(answer).encode()
+        except ClientDisconnect:
+            return
         except TrimtabError as error:
             self._hub.failed(error)
             refusal = problem_of(error)
@@ -88,11 +91,17 @@ class Quick:
         await refusal(scope, receive, send)
 
 
-async def _body(receive: Receive) -> bytes | None:
-    """The whole body; None when the client has gone."""
+async def _body(receive: Receive) -> bytes:
+    """The whole body.
+
+    Raises:
+        ClientDisconnect: the client has gone.
+    """
     message = await receive()
     parts = [message.get("body", b"")]
     while message["type"] == "http.request" and message.get("more_body", False):
         message = await receive()
         parts.append(message.get("body", b""))
-    return b"".join(parts) if message["type"] == "http.request" else None
+    if message["type"] != "http.request":
+        raise ClientDisconnect
+    return b"".join(parts)

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from trimtab.errors import UsageError
-from trimtab.history import PASSWORD, fixed_place, password_apart
+from trimtab.history import fixed_place, secrets_apart
 from trimtab.session.refusal import ConflictError, UnknownError
 from trimtab.study import ask_to_stop, load_study_file, running_now
 
@@ -30,10 +30,10 @@ class Starts:
 
     def __init__(self, folder: Path | None, state_dir: Path, history: str | None = None) -> None:
         self._folder, self._state_dir = folder, state_dir
-        shown, password = password_apart(fixed_place(history)) if history is not None else ("", "")
+        shown, secrets = secrets_apart(fixed_place(history)) if history is not None else ("", {})
         self._history = ["--history", shown] if shown else []
         # Whoever is on this machine reads the command lines of others, and only the owner of a process its environment.
-        self._environment = {**os.environ, PASSWORD: password} if password else None
+        self._environment = {**os.environ, **secrets} if secrets else None
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 

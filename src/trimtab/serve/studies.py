@@ -236,9 +236,21 @@ STUDY_OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/api/v1/study-files", _files, None, "Study files that may be started."),
     Operation("GET", _ONE, _show, None, "One study: what its report says, and its last trials."),
     Operation(
-        "GET", f"{_ONE}/charts", _charts, None, "Its plots as SVG; with ?more=1 the importance of knobs as well."
+        "GET",
+        f"{_ONE}/charts",
+        _charts,
+        None,
+        "Its plots as SVG; with ?more=1 the importance of knobs as well.",
+        query={"more": False},
     ),
     Operation("GET", f"{_ONE}/report", _report, None, "Its report as an HTML page."),
-    Operation("GET", f"{_ONE}/compare", _compare, None, "Where its best config differs from that of ?with=ID."),
+    Operation(
+        "GET",
+        f"{_ONE}/compare",
+        _compare,
+        None,
+        "Where its best config differs from that of ?with=ID.",
+        query={"with": True},
+    ),
     Operation("POST", f"{_ONE}/stop", _stop, EmptyBody, "Stop it cleanly; its target is restored."),
 )

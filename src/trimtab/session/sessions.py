@@ -14,7 +14,7 @@ from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabErro
 from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, is_same_host, space_to_json
 from trimtab.history.rows import UNREADABLE
 from trimtab.host import FileLock, read_limits
-from trimtab.records import Machine, Trial, Verdict
+from trimtab.records import Machine, Verdict
 from trimtab.session.held import SHORT_S, Door, Held, Timer
 from trimtab.session.journal import Journal
 from trimtab.session.keeper import Keeper
@@ -326,7 +326,10 @@ class Sessions:
             if record.status != "running":
                 session.ended(record.verdict, trials, _why_failed(events))
                 return session
-            _replay(session, trials, events)
+            by_number = {trial.number: trial for trial in trials}
+            for event in events:
+                session.replay(event.kind, event.text, by_number)
+            session.restored(by_number)
         return session
 
     def restart(self, name: str) -> Session:
@@ -409,7 +412,8 @@ class _Nowhere(Journal):
 def _going_on(name: str) -> Iterator[None]:
     """Whatever keeps a session of the history from going on becomes a StuckError; a history that cannot be used now does not."""
     try:
-        yield
+        with _bugs_told():
+            yield
     except (TrimtabError, *UNREADABLE) as error:
         if isinstance(error, HistoryError) and not is_lasting(error):
             raise
@@ -420,18 +424,11 @@ def _going_on(name: str) -> Iterator[None]:
         ) from error
 
 
-def _replay(session: Session, trials: Sequence[Trial], events: Sequence[Event]) -> None:
-    """Tells the session what its journal says.
-
-    Raises:
-        TrimtabError, or one of UNREADABLE: what it says cannot be read, or does not fit.
-        InternalError: a bug in its flow or searcher; the session could never be ended if that went on as it is.
-    """
-    by_number = {trial.number: trial for trial in trials}
+@contextmanager
+def _bugs_told() -> Iterator[None]:
+    """What nobody foresaw, in a flow, a searcher or a layer, becomes an InternalError: else the session could never be ended."""
     try:
-        for event in events:
-            session.replay(event.kind, event.text, by_number)
-        session.restored(by_number)
+        yield
     except (TrimtabError, MemoryError, *UNREADABLE):
         raise
     except Exception as error:

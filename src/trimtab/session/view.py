@@ -26,6 +26,7 @@ def summary_of(session: Session) -> dict[str, Any]:
         "best": {"config": strict(config), "gain": strict(gain), "is_proven": session.is_proven},
         "result": session.verdict.result,
         "stop_reason": session.verdict.stop_reason,
+        "stop_kind": session.verdict.stop_kind,
         "error": session.error,
         "doing": session.news,
     }

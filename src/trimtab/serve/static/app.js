@@ -239,6 +239,12 @@ function nowOf(id) {
   return study ? study.now : null;
 }
 
+// What a session does, how a study stands; undefined before the first look at the history.
+function stateOf(id, row) {
+  const study = state.studies.find((each) => each.id === id);
+  return row ? row.state : study && study.status;
+}
+
 async function showStudy(id) {
   const token = (state.shown = { id, isLoading: true });
   let found;
@@ -283,7 +289,7 @@ async function showStudy(id) {
   document.getElementById("report").addEventListener("click", (event) => openReport(event, id));
   token.isLoading = false;
   token.n = found.n_trials;
-  token.state = row && row.state;
+  token.state = stateOf(id, row);
   performance.mark("facts");
   await draw(id, false);
   performance.mark("plots");
@@ -336,13 +342,13 @@ function refresh() {
   if (!now) return;
   now.replaceChildren(...[runningTable(row), nowOfStudy(nowOf(id))].filter(Boolean));
   const known = row || state.studies.find((each) => each.id === id);
-  if (row && row.state !== state.shown.state) {
-    state.shown.state = row.state;
+  if (known && stateOf(id, row) !== state.shown.state) {
+    state.shown.state = stateOf(id, row);
     const place = document.getElementById("buttons");
     const hadFocus = place.contains(document.activeElement);
     place.replaceChildren(...[buttons(id, row)].filter(Boolean));
     if (hadFocus && place.querySelector("button")) place.querySelector("button").focus();
-    document.getElementById("state").replaceChildren(badge(row.state === "ended" ? row.status : row.state));
+    document.getElementById("state").replaceChildren(badge(row && row.state !== "ended" ? row.state : known.status));
   }
   const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName) && known && known.status === "running";
   if (known && known.n_trials !== state.shown.n && !isBusy && !state.shown.isLoading) showStudy(id);
