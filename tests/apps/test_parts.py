@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -181,6 +182,14 @@ def test_what_the_pool_connects_to(endpoint: Endpoint, url: str) -> None:
     assert lines["trimtab.socket"] == sockets.get(endpoint.host, "")
     assert (lines["trimtab.user"], lines["trimtab.password"], lines["rubis.option"]) == ("u", "p", "1")
     assert made.names["applications"] == "/apps/rubis"
+
+
+def test_a_password_is_told_as_a_file_of_java_properties_has_it() -> None:
+    """Which takes a blank before a value for indentation, and letters of 16 bits."""
+    secret = " a\\b\r=é😀\t"
+    config = deployment(APPLICATION, replace(database_at("db"), password=secret), "rubis").config
+    lines = dict(line.split("=", 1) for line in config.splitlines())
+    assert lines["trimtab.password"] == r"\ a\\b\r=\u00e9\ud83d\ude00\t"
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,18 @@ def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
         clone(there, "trimtab_thing", "trimtab_thing_run")
 
 
+def test_texts_are_compared_byte_by_byte_whatever_the_server_was_set_up_with(clean: Endpoint) -> None:
+    """As one that got ICU's collations from initdb, which all its databases would have then. (This build has no ICU.)"""
+    change = "UPDATE pg_database SET datlocprovider = {}, datlocale = {} WHERE datname = 'template0'"
+    _sql(clean, clean.database, change.format("'i'", "'und'"))
+    try:
+        ensure(clean, WANTED, _quiet)
+    finally:
+        _sql(clean, clean.database, change.format("'c'", "NULL"))
+    with connect(clean.with_database("trimtab_thing")) as connection:
+        assert connection.execute("SELECT 'B' < 'a'").fetchone() == (True,)
+
+
 def test_an_empty_database_is_filled(clean: Endpoint) -> None:
     with connect(clean) as admin:
         admin.execute("CREATE DATABASE trimtab_thing")

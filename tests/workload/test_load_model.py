@@ -90,6 +90,7 @@ def test_another_rate_is_a_steady_open_loop() -> None:
         ({"rate": 5, "backlog_age": "0"}, r"backlog_age='0' is not a duration", 'backlog_age = "10s"'),
         ({"rate": 5, "profile": "ramp"}, r"profile='ramp' is not known", 'kind = "step"'),
         ({"rate": 5, "profile": {"kind": "saw"}}, r"profile=\{'kind': 'saw'\} is not known", 'kind = "sine"'),
+        ({"rate": 5, "profile": {"kind": []}}, r"profile=\{'kind': \[\]\} is not known", 'kind = "sine"'),
         ({"rate": 5, "profile": {"kind": "ramp"}}, r"to=None is not a number", "for example: to = 1000"),
         ({"rate": 5, "profile": {"kind": "ramp", "at": 1}}, r"unknown key in \[workload.load.profile\]", "kind, to, over"),
         ({"rate": 5, "profile": {"kind": "sine", "amplitude": 6}}, r"amplitude=6 is above rate=5", "at most the rate"),

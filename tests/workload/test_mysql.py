@@ -78,6 +78,28 @@ def test_every_core_workload_runs(endpoint: Endpoint, workload: str) -> None:
     assert f"{DATA}_run" not in databases(endpoint)
 
 
+def test_a_server_that_restricts_every_session_is_loaded(mariadb: MariaDb, endpoint: Endpoint) -> None:
+    """Without autocommit the records that are loaded would be gone when their connections end, and a run one transaction."""
+    strict = {
+        "autocommit": (0, 1), "innodb_force_primary_key": (1, 0), "max_join_size": (10, "DEFAULT"),
+        "max_statement_time": (5, 0), "sql_safe_updates": (1, 0), "sql_select_limit": (1, "DEFAULT"),
+    }  # fmt: skip
+    run = YcsbWorkload.from_settings({"records": 500, "workload": "A", "load": {"users": 2}})
+    mariadb.run("; ".join(f"SET GLOBAL {name} = {value}" for name, (value, _) in strict.items()))
+    try:
+        log = load(run, endpoint)
+        changed = rows(
+            endpoint, "trimtab_ycsb_500",
+            "SELECT COUNT(*), SUM(r.field0 <> u.field0) > 0 FROM trimtab_ycsb_500_run.usertable r"
+            " JOIN usertable u USING (ycsb_key)",
+        )  # fmt: skip
+    finally:
+        mariadb.run("; ".join(f"SET GLOBAL {name} = {value}" for name, (_, value) in strict.items()))
+        run.clean_up(endpoint)
+    assert not log.error_classes, log.errors
+    assert changed == [(500, 1)]
+
+
 def test_runs_that_write_leave_the_data_as_it_was(endpoint: Endpoint) -> None:
     workload = ycsb(workload="A")
     workload.prepare(endpoint, quiet)

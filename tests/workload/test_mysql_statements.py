@@ -67,6 +67,13 @@ def test_sizes_are_those_of_now_and_not_of_yesterday(monkeypatch: pytest.MonkeyP
     assert settings.endswith(" /*!80000 , SESSION information_schema_stats_expiry = 0 */")
 
 
+def test_limits_for_statements_are_lifted_by_the_name_that_each_server_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = answering(monkeypatch, {})
+    server_of(ENDPOINT).connect()
+    mysql, mariadb = "/*!50708 , SESSION max_execution_time = 0 */", "/*M!100101 , SESSION max_statement_time = 0 */"
+    assert f" {mysql} {mariadb} " in connection.seen[0][0]
+
+
 def test_events_are_told_once_when_a_study_with_copies_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     events = [("purge",), ("rollup",)]
     answering(monkeypatch, {"information_schema.events": events, "SUM(data_length": [(16384,)]})

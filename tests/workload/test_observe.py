@@ -212,6 +212,19 @@ def test_the_best_counters_are_chosen(protocol: str, statistics: Any, rows: dict
     assert type(counters_of(Answers(**rows), protocol, statistics)) is kind  # type: ignore[arg-type]
 
 
+def test_statements_of_an_extension_that_is_older_than_the_server_are_not_chosen() -> None:
+    """After pg_upgrade its view is that of the old version, with its time in columns of other names."""
+
+    class Old(Answers):
+        def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+            if "total_exec_time" in statement:
+                raise LoadError('column "total_exec_time" does not exist')
+            return super().execute(statement, parameters)
+
+    old = Old(pg_stat_statements=[], server_version=[("180000",)])
+    assert type(counters_of(old, "postgresql", "auto")) is PostgresTransactions
+
+
 @pytest.mark.parametrize(
     ("protocol", "statistics", "rows"),
     [

@@ -38,3 +38,9 @@ def test_a_load_sets_what_the_url_does_and_then_its_own() -> None:
     assert access_of(there)["settings"] == [["search_path", "app"]]
     own = access_of(there, settings=[("synchronous_commit", "off")])
     assert own["settings"] == [["search_path", "app"], ["synchronous_commit", "off"]]
+
+
+def test_statements_of_a_load_are_committed_whatever_the_server_does_for_others() -> None:
+    there = Endpoint(protocol="mysql", host="db", port=3306, user="u", database="d", password="p")
+    own = access_of(there, settings=[("unique_checks", "0")])
+    assert own["settings"] == [["autocommit", "1"], ["unique_checks", "0"]]

@@ -16,7 +16,7 @@ from tests.commands import start_script
 from tests.workload.conftest import SCALE
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.connection import _without_time_outs, connect
+from trimtab.workload.connection import _TIME_OUTS, _without_time_outs, connect
 from trimtab.workload.server import ServerError, Session, server_of
 from trimtab.workload.server.base import MARKER_TABLE, is_local
 from trimtab.workload.server.postgresql import PostgresServer
@@ -27,6 +27,8 @@ from trimtab.workload.tpch.schema import TABLES
 pytestmark = pytest.mark.service
 
 DATABASE = "trimtab_test_tpch"
+OF_KEYS = {f"{name}_pkey" for name in ("trimtab_data", *(table.name for table in TABLES))}
+"""Indexes of primary keys."""
 
 
 @pytest.fixture
@@ -81,7 +83,7 @@ def test_the_data_is_complete_and_every_statistic_is_there(fresh: Endpoint, tabl
         indexes = {
             str(row[0]) for row in connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")
         }
-        assert indexes == {f"{table.name}_pkey" for table in TABLES} | {"lineitem_part_supp"}
+        assert indexes == OF_KEYS | {"lineitem_part_supp"}
 
 
 def test_the_purists_schema_has_primary_keys_only(fresh: Endpoint) -> None:
@@ -90,7 +92,7 @@ def test_the_purists_schema_has_primary_keys_only(fresh: Endpoint) -> None:
         indexes = {
             str(row[0]) for row in connection.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")
         }
-    assert indexes == {f"{table.name}_pkey" for table in TABLES}
+    assert indexes == OF_KEYS
 
 
 def test_rows_are_stored_in_key_order(connection: psycopg.Connection) -> None:
@@ -274,8 +276,35 @@ def test_low_time_outs_of_a_config_do_not_cut_the_check_off(small: Endpoint, ser
             admin.execute("ALTER ROLE postgres RESET statement_timeout")
 
 
+@pytest.mark.parametrize(("version", "n_names"), [(90500, 2), (130000, 3), (160004, 4), (180000, 5)])
+def test_no_time_out_that_the_server_knows_is_left(version: int, n_names: int) -> None:
+    """One that it does not know would be an error."""
+    connection = mock.Mock()
+    connection.info.server_version = version
+    _without_time_outs(connection)
+    ((statements,), _) = connection.execute.call_args
+    assert statements.decode().split("; ") == [f"SET {name} = 0" for name in tuple(_TIME_OUTS)[:n_names]]
+
+
+def test_a_session_that_nothing_cuts_off(server: Endpoint) -> None:
+    """As one that waits with a lock while others fill its database for an hour."""
+    with connect(server) as admin:
+        known = [name for name, since in _TIME_OUTS.items() if since <= admin.info.server_version]
+        for name in known:
+            admin.execute(f"ALTER ROLE postgres SET {name} = '7s'".encode())
+    try:
+        with connect(server) as admin:
+            kept = admin.execute("SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (known,)).fetchall()
+    finally:
+        with connect(server) as admin:
+            for name in known:
+                admin.execute(f"ALTER ROLE postgres RESET {name}".encode())
+    assert dict(kept) == dict.fromkeys(known, "0")
+
+
 def test_a_server_that_cancels_every_statement_is_told() -> None:
     connection = mock.Mock()
+    connection.info.server_version = 180000
     connection.execute.side_effect = psycopg.errors.QueryCanceled("canceling statement due to statement timeout")
     with pytest.raises(LoadError, match="the server cancels every statement: canceling statement due to") as caught:
         _without_time_outs(connection)

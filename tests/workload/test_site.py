@@ -65,6 +65,10 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
             "[values.item] names 'users', which is neither a number nor a value before it",
         ),
         (('[1, "items"]', '[99, "items"]'), "[values.item] number=[99, 'items'] is 99 to 50"),
+        (
+            ('[1, "items"]', f'[1, "items * {10**18}"]'),
+            f"[values.item] 'items * {10**18}' is {50 * 10**18}, beyond the range",
+        ),
         (('number = [1, "items"]', 'letters = [99, "items"]'), "[values.item] letters=[99, 'items'] is 99 to 50"),
         (('number = [1, "items"]', 'letters = [1, "users"]'), "[values.item] names 'users', which is neither"),
         (('number = [1, "items"]', 'number = [1, "items"], text = "a"'), "[values.item] has number and text"),

@@ -34,6 +34,16 @@ def test_every_script_of_the_folder_is_taken(folder: Path) -> None:
     assert [(s.label, s.weight) for s in settings.scripts] == [("list", 1.0), ("pay", 3.0)]
 
 
+def test_a_folder_may_be_anywhere_and_have_any_name(folder: Path, tmp_path: Path) -> None:
+    """An @ in names that the user did not list has no weight behind it."""
+    (folder / "queries").rename(folder / "mine@home")
+    (folder / "mine@home" / "pay.sql").rename(folder / "mine@home" / "pay@3.sql")
+    for where in ("mine@home", str(folder / "mine@home")):
+        settings = parse_sql({"database": "d", "folder": where}, folder)
+        assert [(s.label, s.weight) for s in settings.scripts] == [("list", 1.0), ("pay@3", 1.0)]
+        assert settings.scripts[0].source == f"{where}/list.sql"
+
+
 def test_words_in_texts_and_comments_do_not_write(folder: Path) -> None:
     only_read = {"database": "d", "files": ["queries/list.sql"]}
     workload = SqlWorkload.from_settings(only_read, directory=folder)

@@ -14,6 +14,14 @@ __all__ = ["Connection", "connect", "password_of"]
 
 Connection = psycopg.Connection[tuple[object, ...]]
 _TRIES = 50
+_TIME_OUTS = {
+    "statement_timeout": 0,
+    "lock_timeout": 0,
+    "idle_in_transaction_session_timeout": 90600,
+    "idle_session_timeout": 140000,
+    "transaction_timeout": 170000,
+}
+"""With the version that brought them. An idle session may hold the lock of a database that others fill."""
 
 
 def connect(endpoint: Endpoint) -> Connection:
@@ -24,22 +32,23 @@ def connect(endpoint: Endpoint) -> Connection:
     """
     try:
         connection = psycopg.connect(_conninfo(endpoint), autocommit=True)
+        # A config under trial may set these so low that the data check itself would be cut off.
+        _without_time_outs(connection)
     except psycopg.OperationalError as error:
         raise LoadError(
             f"cannot connect: endpoint={endpoint}: {str(error).strip()}",
             hint="check that the server runs and that this user may log in to this database",
         ) from error
-    # A config under trial may set these so low that the data check itself would be cut off.
-    _without_time_outs(connection)
     return connection
 
 
 def _without_time_outs(connection: Connection) -> None:
     """A time-out of a millisecond may cut even this off on a busy machine: it is tried again."""
+    version = connection.info.server_version
+    statements = "; ".join(f"SET {name} = 0" for name, since in _TIME_OUTS.items() if since <= version)
     for last in (False,) * _TRIES + (True,):
         try:
-            connection.execute("SET statement_timeout = 0")
-            connection.execute("SET lock_timeout = 0")
+            connection.execute(statements.encode(), prepare=False)
             return
         except psycopg.errors.QueryCanceled as error:
             if last:

@@ -169,6 +169,9 @@ def _own_settings(endpoint: Endpoint) -> list[list[str]]:
     nothing."""
     if endpoint.protocol == "postgresql":
         return settings_of(endpoint.options.get("options", ""))
+    if endpoint.protocol == "mysql":
+        # A server may have it off for all: then nothing that is written outside a transaction would ever be committed.
+        return [["autocommit", "1"]]
     if endpoint.protocol != "cql":
         return []
     return [[name, endpoint.options[name]] for name in ("consistency", "token_aware") if endpoint.options.get(name)]

@@ -305,7 +305,7 @@ def _rate(table: Table, key: str) -> float:
 
 def _profile(table: Table) -> Profile:
     value = table.values["profile"]
-    if not isinstance(value, Mapping) or value.get("kind") not in _PROFILE_KEYS:
+    if not isinstance(value, Mapping) or str(value.get("kind")) not in _PROFILE_KEYS:
         raise UsageError(
             f"{_NAME} profile={value!r} is not known",
             hint='write { kind = "step", steps = [["60s", 2000]] }, { kind = "ramp", to = 4000, over = "60s" } or '

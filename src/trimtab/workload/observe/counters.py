@@ -159,8 +159,8 @@ def _postgres(session: Session, statistics: Statistics) -> Counters | None:
 
 def _has_statements(session: Session) -> bool:
     try:
-        session.execute("SELECT 1 FROM pg_stat_statements(false) LIMIT 1")
-    except LoadError:  # not made in this database, not loaded by the server, or not for this user
+        session.execute("SELECT total_exec_time FROM pg_stat_statements(false) LIMIT 1")
+    except LoadError:  # not made in this database, not loaded by the server, older than it, or not for this user
         return False
     return True
 

@@ -276,10 +276,13 @@ class SqlServer(Store):
     def write_marker(self, session: Session, content: Mapping[str, Any]) -> None:
         """See `Store`; in one transaction."""
         table = self.quote(MARKER_TABLE)
-        session.execute(f"CREATE TABLE IF NOT EXISTS {table} (content text NOT NULL)")
+        # With a key: a MySQL that requires one of every table makes no other, and some clusters write to no other.
+        session.execute(
+            f"CREATE TABLE IF NOT EXISTS {table} (id int NOT NULL DEFAULT 1 PRIMARY KEY, content text NOT NULL)"
+        )
         session.execute("START TRANSACTION")
         session.execute(f"DELETE FROM {table}")
-        session.execute(f"INSERT INTO {table} VALUES (%s)", (json.dumps(content),))
+        session.execute(f"INSERT INTO {table} (content) VALUES (%s)", (json.dumps(content),))
         session.execute("COMMIT")
 
 

@@ -54,11 +54,14 @@ _COPIERS = 4
 
 _SESSION = (
     "SET SESSION wait_timeout = 28800, SESSION net_read_timeout = 28800, SESSION net_write_timeout = 28800"
+    ", SESSION sql_safe_updates = 0, SESSION sql_big_selects = 1, SESSION sql_select_limit = 18446744073709551615"
+    " /*!50708 , SESSION max_execution_time = 0 */ /*M!100101 , SESSION max_statement_time = 0 */"
     " /*!80000 , SESSION information_schema_stats_expiry = 0 */"
 )
-"""A config under trial may set these so low that the data check itself would be cut off. And MySQL 8 tells sizes of tables as
-they were up to a day ago (its manual, "Optimizing INFORMATION_SCHEMA Queries"); MariaDB, which tells those of now and does not
-know the variable, skips comments of versions 5.7 to 9.99."""
+"""A config under trial may set these so low that the data check itself would be cut off; and what limits or refuses statements of
+people would stop a load, or cut a list of tables. And MySQL 8 tells sizes of tables as they were up to a day ago (its manual,
+"Optimizing INFORMATION_SCHEMA Queries"); MariaDB, which tells those of now and does not know the variable, skips comments of
+versions 5.7 to 9.99. Its limit for a statement has another name, in a comment for it alone."""
 
 _LOGIN_S = 10
 _LONGEST_WAIT_S = 86_400
@@ -217,7 +220,7 @@ class MysqlServer(SqlServer):
         """
         _require_plain_tables(session, source)
         self.create(session, copy)
-        session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int) ENGINE=InnoDB")
+        session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int PRIMARY KEY) ENGINE=InnoDB")
         rows = session.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE' "
             "ORDER BY data_length DESC",

@@ -23,6 +23,8 @@ _LOCK_CLASS = 7_247_002
 _FILE_COPY_VERSION = 150_000
 """From PostgreSQL 15 on, CREATE DATABASE writes every page to the WAL unless it is told to copy files."""
 
+_PROVIDER_VERSION = 150_000
+
 _COPY_MARK = 724_700
 """A connection limit that limits nothing tells our copies from other databases: unlike a comment, it is set in the very
 statement that makes the copy, so that no kill leaves one without it."""
@@ -85,6 +87,10 @@ def _translated(error: psycopg.Error) -> ServerError:
     return ServerError(hide_literals(str(error).strip()), reason=_reason(error))
 
 
+def _version(session: Session) -> int:
+    return int(session.execute("SELECT current_setting('server_version_num')")[0][0])
+
+
 def _own(session: Session) -> _Session:
     if not isinstance(session, _Session):
         raise TypeError(f"session is of another server: type={type(session).__name__}")
@@ -141,9 +147,12 @@ class PostgresServer(SqlServer):
 
     def create(self, session: Session, database: str) -> None:
         """The C collation makes plans and times independent of the locale that the server was set up with."""
+        # A server that was set up with ICU's collations would compare by those, whatever LC_COLLATE says.
+        provider = " LOCALE_PROVIDER libc" if _version(session) >= _PROVIDER_VERSION else ""
         try:
             session.execute(
-                f"CREATE DATABASE {self.quote(database)} TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'"
+                f"CREATE DATABASE {self.quote(database)} TEMPLATE template0 ENCODING 'UTF8'{provider}"
+                " LC_COLLATE 'C' LC_CTYPE 'C'"
             )
         except ServerError as error:
             if error.reason != "no_privilege":
@@ -192,8 +201,7 @@ class PostgresServer(SqlServer):
 
     def clone(self, session: Session, source: str, copy: str) -> None:
         """By copying files; with what ALTER DATABASE has set, which that leaves out, as far as this user may."""
-        version = int(session.execute("SELECT current_setting('server_version_num')")[0][0])
-        strategy = " STRATEGY = file_copy" if version >= _FILE_COPY_VERSION else ""
+        strategy = " STRATEGY = file_copy" if _version(session) >= _FILE_COPY_VERSION else ""
         names = f"{self.quote(copy)} TEMPLATE {self.quote(source)}"
         session.execute(f"CREATE DATABASE {names} CONNECTION LIMIT {_COPY_MARK}{strategy}")
         self._give_settings(session, source, copy)

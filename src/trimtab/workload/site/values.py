@@ -30,6 +30,7 @@ VALUE_KEYS = (
 )
 _KINDS = ("number", "one_of", "letters", "text", "spell")
 _MOST_LETTERS = 100_000
+_MOST_NUMBER = 10**18
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _PART = re.compile(r"\{([^{}]*)\}")
 _BOUND = re.compile(r"([a-z][a-z0-9_]*)(?: *([*/+-]) *(\d+))?")
@@ -113,7 +114,7 @@ def parse_value(name: str, entry: object) -> Value:
 def _bound(table: Table, key: str, value: object) -> Bound:
     if isinstance(value, str) and _BOUND.fullmatch(value):
         return value
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 10**18:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MOST_NUMBER:
         raise UsageError(
             f"{table.name} {key}={value!r} is not a bound", hint='use a whole number, a name, or "name / 10"'
         )
@@ -267,7 +268,10 @@ def _resolve(bound: Bound, before: Mapping[str, int], known: Mapping[str, int], 
     match = _BOUND.fullmatch(bound)
     name, sign, other = match.groups() if match else (bound, None, None)
     if name in known:
-        return _apply(known[name], sign, int(other or 0))
+        number = _apply(known[name], sign, int(other or 0))
+        if abs(number) > _MOST_NUMBER:
+            raise UsageError(f"{where} {bound!r} is {number}, beyond the range", hint="use numbers up to 10^18")
+        return number
     if sign is None and name in before:
         return ["value", before[name]]
     raise UsageError(

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
+
 from trimtab.workload.connection import Connection
 from trimtab.workload.sql.generators import UNKNOWN
 
-__all__ = ["Catalogue", "guess"]
+__all__ = ["Catalogue", "guess", "names_their_table"]
 
 _NAME = r'(?:"[^"]+"|\w+)'
 _PATH = rf"{_NAME}(?:\.{_NAME}){{0,2}}"
@@ -31,6 +33,7 @@ _COMPARED = (
     r"|(?:NOT\s+)?IN\s*\([^()]*?)\s*\${n}(?!\d)"
 )
 _REVERSED = r"\${n}(?!\d)\s*(?:=|<>|!=|<=|>=|<|>)\s*(?P<column>{path})"
+_SYSTEM = re.compile(r'^"?(?:pg_|information_schema\b)|\."?pg_\w+"?$', re.IGNORECASE)
 _PAGE = r"\b(?P<word>LIMIT|OFFSET)\s+\${n}(?!\d)"
 
 
@@ -52,6 +55,11 @@ class Catalogue:
     def columns(self, table: str) -> Mapping[str, _Column]:
         """The columns of `table` (as written in a statement) by name; none when there is no such table."""
         if table not in self._tables:
+            self._tables[table] = self._read(table)
+        return self._tables[table]
+
+    def _read(self, table: str) -> dict[str, _Column]:
+        try:
             rows = self._connection.execute(
                 "SELECT a.attname, t.typcategory = 'N' AND t.typname LIKE 'int%%', c.oid::regclass::text,"
                 " EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indnatts = 1"
@@ -60,8 +68,10 @@ class Catalogue:
                 " WHERE c.oid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped",
                 (table,),
             )
-            self._tables[table] = {str(r[0]): _Column(str(r[2]), str(r[0]), bool(r[1]), bool(r[3])) for r in rows}
-        return self._tables[table]
+            return {str(r[0]): _Column(str(r[2]), str(r[0]), bool(r[1]), bool(r[3])) for r in rows}
+        except psycopg.Error:
+            # No name of a table: a word of a comment, as "from 10.0.0.1".
+            return {}
 
     def next_of(self, column: _Column) -> int:
         """One more than the largest value of an integer column."""
@@ -88,6 +98,12 @@ def guess(text: str, number: int, catalogue: Catalogue) -> tuple[str, dict[str, 
         # A sampled key would be there already.
         return name, {"type": "serial", "start": catalogue.next_of(column)} if column.is_integer else {"type": UNKNOWN}
     return name, {"type": "column", "table": column.table, "column": column.name}
+
+
+def names_their_table(text: str, catalogue: Catalogue) -> bool:
+    """Whether a table stands in `text` that is none of the server's own."""
+    tables = {match["table"] for match in _TABLES.finditer(text)}
+    return any(not _SYSTEM.search(table) and catalogue.columns(table) for table in sorted(tables))
 
 
 def _compared(text: str, number: int) -> str | None:

@@ -20,7 +20,7 @@ from trimtab.records import Endpoint
 from trimtab.redact import hide_literals, hide_values
 from trimtab.units import counted, format_duration, format_percent
 from trimtab.workload.connection import Connection, connect
-from trimtab.workload.sql.columns import Catalogue, guess
+from trimtab.workload.sql.columns import Catalogue, guess, names_their_table
 from trimtab.workload.sql.generators import UNKNOWN
 from trimtab.workload.sql.statements import writes
 
@@ -28,17 +28,22 @@ __all__ = ["LeftOut", "Profile", "Proposal", "read_profile"]
 
 _READ = (
     "SELECT queryid, query, calls, total_exec_time, rows FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
-    " WHERE d.datname = current_database() AND queryid IS NOT NULL"
+    " WHERE d.datname = current_database()"
 )
+_HIDDEN = "<insufficient privilege>"
+"""What stands for all statements of other roles, without a queryid, where ours may not read them."""
 _FIRST_WORD = re.compile(r"\s*(?:/\*.*?\*/\s*|--[^\n]*\n\s*)*\(?\s*(\w+)", re.DOTALL)
 _READS = ("select", "values", "table")
 _WRITES = ("insert", "update", "delete", "merge")
 _CONTROL = re.compile(
     "begin|start|commit|end|rollback|abort|savepoint|release|set|reset|show|deallocate|discard|close|fetch|declare"
 )
-_OWN = re.compile(r"\b(?:pg_\w+|information_schema|current_setting|to_regclass)\b|\bversion\(\)", re.IGNORECASE)
-"""Questions about the server itself: ours, and those of monitoring."""
+_OF_SERVER = re.compile(r"\b(?:pg_\w+|information_schema|current_setting|to_regclass)\b|\bversion\(\)", re.IGNORECASE)
+"""In questions about the server itself, ours and those of monitoring; and in some of an application (pg_notify...)."""
 _PLACEHOLDER = re.compile(r"\$(\d+)")
+_SLICE = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')|(?<!:):(?=[\w$])""")
+"""A text in quotes, or the colon of an array's slice: in [$1:$2] and [i:j] it would stand before a name as that of a placeholder
+does, or make a cast of two."""
 _SHORTENED = "/*, ... */"
 """What PostgreSQL 18 and later keep in place of all values of a list but the first, however long it was."""
 
@@ -182,6 +187,11 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
             time.sleep(window_s)
         seen = _difference(before, _read(connection))
         proposals, left_out = _propose(connection, seen, coverage, most)
+        if not proposals and any(statement.text == _HIDDEN for statement in seen):
+            raise TargetError(
+                f"user={endpoint.user} may not see the statements of other roles in pg_stat_statements, and has none",
+                hint=f'GRANT pg_read_all_stats TO "{endpoint.user}"',
+            )
         if not proposals and not left_out:
             raise LoadError(
                 f"pg_stat_statements saw no statement in database={endpoint.database}"
@@ -200,6 +210,11 @@ def _read(connection: Connection) -> dict[object, _Seen]:
             f"pg_stat_statements is not installed in database={connection.info.dbname}",
             hint="set shared_preload_libraries = 'pg_stat_statements' (needs a restart), then run "
             "CREATE EXTENSION pg_stat_statements in that database",
+        ) from error
+    except psycopg.errors.UndefinedColumn as error:
+        raise TargetError(
+            f"pg_stat_statements in database={connection.info.dbname} is older than PostgreSQL 13",
+            hint="run ALTER EXTENSION pg_stat_statements UPDATE in that database",
         ) from error
     except psycopg.Error as error:
         raise TargetError(
@@ -231,11 +246,11 @@ def _propose(
     catalogue = Catalogue(connection)
     proposals: list[Proposal] = []
     left_out: list[LeftOut] = []
-    own = [s for s in seen if _kind(s.text) and not _OWN.search(s.text)]
-    missing = _Seen("", int(coverage * sum(s.calls for s in own)), coverage * sum(s.time_ms for s in own))
+    wanted = [s for s in seen if _kind(s.text) and not _is_of_server(s.text, catalogue)]
+    missing = _Seen("", int(coverage * sum(s.calls for s in wanted)), coverage * sum(s.time_ms for s in wanted))
     for statement in seen:
         is_covered = missing.calls <= 0 and missing.time_ms <= 0
-        reason = _reason(connection, statement)
+        reason = _reason(connection, statement, catalogue)
         if reason == "" and (is_covered or len(proposals) >= most):
             reason = (
                 f"beyond the coverage of {format_percent(coverage)}"
@@ -267,10 +282,17 @@ def _first_word(text: str) -> str:
     return match[1].lower() if match else ""
 
 
-def _reason(connection: Connection, statement: _Seen) -> str | None:
+def _is_of_server(text: str, catalogue: Catalogue) -> bool:
+    """Whether the statement asks about the server itself, and is none of the application's."""
+    return bool(_OF_SERVER.search(text)) and not names_their_table(text, catalogue)
+
+
+def _reason(connection: Connection, statement: _Seen, catalogue: Catalogue) -> str | None:
     """Why the statement cannot be in the mix; "" when it can; None when it is none of the application's."""
-    if _OWN.search(statement.text) or _CONTROL.fullmatch(_first_word(statement.text)):
+    if _is_of_server(statement.text, catalogue) or _CONTROL.fullmatch(_first_word(statement.text)):
         return None
+    if statement.text == _HIDDEN:
+        return "of other roles, which may only be seen with pg_read_all_stats"
     if not _kind(statement.text):
         return "no query"
     if _SHORTENED in statement.text:
@@ -284,7 +306,7 @@ def _reason(connection: Connection, statement: _Seen) -> str | None:
 
 
 def _proposal(statement: _Seen, number: int, catalogue: Catalogue) -> Proposal:
-    text, kind = statement.text.strip().rstrip(";"), _kind(statement.text)
+    text = _SLICE.sub(lambda found: found[1] or ": ", statement.text.strip().rstrip(";"))
     prefix = f"s{number:02d}"
     names: dict[int, str] = {}
     generators: dict[str, Mapping[str, Any]] = {}
@@ -300,5 +322,5 @@ def _proposal(statement: _Seen, number: int, catalogue: Catalogue) -> Proposal:
         generators=generators,
         calls=statement.calls,
         time_ms=statement.time_ms,
-        writes=kind == "write",
+        writes=_kind(text) == "write",
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,23 @@ _SCRIPTS = "queries"
 def study_text(profile: Profile, source: str, target: str = "") -> str:
     """The study file `source` with the profile's workload in place of its own; `target` is what it drives, of several."""
     kept, is_workload = [], False
-    for line in source.splitlines():
-        if _HEADER.match(line):
+    # Not splitlines(): a text may hold what Unicode takes for the end of a line, and TOML does not.
+    lines = source.split("\n")
+    for number, line in enumerate(lines):
+        if _HEADER.match(line) and _is_whole(lines[:number]):
             is_workload = bool(_WORKLOAD_HEADER.match(line))
         if not is_workload:
             kept.append(line)
     return "\n".join(kept).rstrip() + "\n\n" + "\n".join(_workload(profile, target)) + "\n"
+
+
+def _is_whole(lines: Sequence[str]) -> bool:
+    """Whether no array or text of these lines goes on after them: what begins with [ there is a value, and no header."""
+    try:
+        tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def _workload(profile: Profile, target: str) -> list[str]:

@@ -106,13 +106,14 @@ def _files(table: Table, directory: Path) -> Sequence[object]:
         if not isinstance(files, list) or not files:
             raise table.refuse("files", 'use a list of file names: files = ["a.sql@3", "b.sql"]')
         return files
-    folder = directory / table.text("folder")
-    if not folder.is_dir():
+    folder = Path(table.text("folder"))
+    if not (directory / folder).is_dir():
         raise UsageError(
             f"[workload] folder={table.values['folder']!r} is not a directory",
             hint="paths are relative to the study file",
         )
-    found = sorted(str(path.relative_to(directory)) for path in folder.glob("*.sql"))
+    # With a weight each: an @ in the name of a folder or a file that the user did not list is part of that name.
+    found = [f"{folder / name}@1" for name in sorted(path.name for path in (directory / folder).glob("*.sql"))]
     if not found:
         raise UsageError(
             f"[workload] folder={table.values['folder']!r} holds no .sql file", hint="one file a transaction type"

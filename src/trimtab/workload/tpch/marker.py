@@ -61,10 +61,13 @@ def write(session: Session, marker: Marker) -> None:
         "state": marker.state,
         "row_counts": dict(marker.row_counts),
     }
-    session.execute(f"CREATE TABLE IF NOT EXISTS {_TABLE} (content text NOT NULL)")
+    # With a key, as those of other data have it (`SqlServer.write_marker`).
+    session.execute(
+        f"CREATE TABLE IF NOT EXISTS {_TABLE} (id int NOT NULL DEFAULT 1 PRIMARY KEY, content text NOT NULL)"
+    )
     session.execute("START TRANSACTION")
     session.execute(f"DELETE FROM {_TABLE}")
-    session.execute(f"INSERT INTO {_TABLE} VALUES (%s)", (json.dumps(content),))
+    session.execute(f"INSERT INTO {_TABLE} (content) VALUES (%s)", (json.dumps(content),))
     session.execute("COMMIT")
 
 

@@ -26,6 +26,7 @@ _SCHEMES = {
 _TRUSTING = ("allow", "prefer", "require")
 """Ways to encrypt that MariaDB's driver has one for: with any certificate, and never without encryption."""
 
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
 _SOCKETS = "socketFactory=org.trimtab.socket.UnixSocketFactory"
 
 
@@ -97,6 +98,12 @@ def _encryption(data: Endpoint) -> str:
 
 
 def _escaped(value: str) -> str:
-    """As a file of Java properties has it."""
-    escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
-    return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in escaped)
+    """As a file of Java properties has it: units of UTF-16 for other letters, and a blank that comes first is no indentation."""
+    escaped = "".join(_ESCAPES.get(c, c) for c in value)
+    escaped = f"\\{escaped}" if escaped.startswith(" ") else escaped
+    return "".join(c if c.isascii() else _units(c) for c in escaped)
+
+
+def _units(letter: str) -> str:
+    digits = letter.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{digits[at : at + 4]}" for at in range(0, len(digits), 4))
