@@ -29,7 +29,7 @@ def test_the_history_shows_a_bench_as_what_it_is(run: Run, study: FakeStudy) -> 
     assert "fake.bench  benched  " in run("history", "list").out
     assert (listed["name"], listed["status"], listed["n_trials"]) == ("fake.bench", "benched", 2)
     assert "bench" in run("history", "show", "fake.bench").out
-    assert "Your config with 1 other setting: throughput " in run("report", "fake.bench").out
+    assert "Your config with cache = 256MB: throughput " in run("report", "fake.bench").out
 
 
 def test_bench_shows_labels_and_speaks_every_second(run: Run, study: FakeStudy) -> None:

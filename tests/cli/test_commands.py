@@ -33,9 +33,10 @@ def test_tune_proves_reports_and_exits_0(run: Run, study: FakeStudy) -> None:
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_study(run: Run, study: FakeStudy) -> None:
     for arguments in (["tune", "study.toml"], ["rank", "study.toml", "--design", "lhs"]):
-        ran = run(*arguments, "--html", "no/such/x.html")
-        assert ran.code == 2
-        assert ran.err.startswith("error: cannot write the report: path='no/such/x.html': No such file or directory\n")
+        for page, why in (("no/such/x.html", "path='no/such/x.html': No such"), ("", "path='.': Is a directory")):
+            ran = run(*arguments, "--html", page)
+            assert ran.code == 2
+            assert ran.err.startswith(f"error: cannot write the report: {why}")
     assert study.workload.seeds == []
     assert not (study.path / "state").exists()
 
@@ -333,6 +334,14 @@ def test_unknown_command_and_option_exit_with_2(run: Run) -> None:
     assert "No such command 'shw'. Did you mean 'show'?" in run("history", "shw").err
     assert "error: No such command 'optimise'.\n" in run("optimise").err
     assert run("tune", "--magic").code == 2
+
+
+def test_whatever_is_wrong_with_an_option_names_the_help_of_its_command(run: Run) -> None:
+    lacking = run("bench", "study.toml", "--set")
+    assert lacking.code == 2
+    assert lacking.err == "error: Option '--set' requires an argument.\nhint: see `trimtab bench --help`\n"
+    assert run("history", "list", "--state").err.endswith("\nhint: see `trimtab history list --help`\n")
+    assert run("tune", "study.toml", "--json=3").err.endswith("\nhint: see `trimtab tune --help`\n")
 
 
 def test_init_writes_a_file_that_is_read_back_and_never_overwrites(run: Run, tmp_path: Path) -> None:

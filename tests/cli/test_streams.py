@@ -16,7 +16,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.history.samples import study_values
 from trimtab.cli import main
-from trimtab.cli.knobs_command import _table
+from trimtab.cli.knobs_command import _print
 from trimtab.cli.streams import open_streams
 from trimtab.errors import RestoreError
 from trimtab.history import History
@@ -113,7 +113,7 @@ def test_a_group_alone_shows_its_help_and_calls_it_no_error(run: Run, command: s
 
 def test_knobs_shows_brackets_and_colons_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     row = {"name": "log_line_prefix", "running_text": "[/db] :key: ", "range": "", "restart": "reload"}
-    _table([{**row, "lock_reason": "", "doc": "Begins each line, as in [bold]."}], set(), "tunes")
+    _print([{**row, "lock_reason": "", "doc": "Begins each line, as in [bold]."}], set(), "tunes")
     out = capsys.readouterr().out
     assert "[/db] :key:" in out
     assert "[bold]" in out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from dataclasses import asdict, replace
@@ -21,6 +22,7 @@ from trimtab.history.space import space_to_json
 from trimtab.importance import Consensus, Dependence, KnobRank, Pair, RankProblem, rank_knobs
 from trimtab.records import Context, Role, Status, Trial
 from trimtab.report import (
+    print_rank,
     rank_text,
     rank_to_json,
     render_html,
@@ -31,6 +33,7 @@ from trimtab.report import (
 )
 from trimtab.report.explain import Explanation, consensus_text, explain, kept_ranks, with_plots
 from trimtab.report.explain_charts import _ticks, explanation_figures
+from trimtab.report.printing import plain_console
 from trimtab.space import Config, Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
@@ -209,6 +212,21 @@ def test_the_ranks_do_not_deny_what_the_proof_has_shown(ranked: tuple[Study, Con
         assert ("the one it has" in rank_text(known, doubted)) == is_said
         assert bool(rank_to_json(known, doubted)["knobs"][0]["not_worth"]) == is_said
         assert rank_to_json(known, doubted)["knobs"][1]["not_worth"] == "none is shown"
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_no_figure_of_the_ranks_is_cut_off(ranked: tuple[Study, Consensus], width: int) -> None:
+    """Whatever else a terminal has room for."""
+    (study, _), consensus = ranked
+    name = "db.max_parallel_maintenance_workers"
+    long = replace(consensus.knobs[0], knob=name, rank_low=10.0, rank_high=17.0, score=0.00001)
+    other = replace(consensus, knobs=(long, *consensus.knobs[1:]), not_worth={name: "its best value is the one it has"})
+    out = io.StringIO()
+    print_rank(study, other, console=plain_console(out, width))
+    (row,) = (line for line in out.getvalue().splitlines() if f" {name} " in line and "10 to 17" in line)
+    assert "< 0.01 %" in row
+    assert f"- {name} matters, but its best value is the one it has" in squeezed(out.getvalue())
+    assert max(map(len, out.getvalue().splitlines())) <= width
 
 
 def test_a_ranking_without_enough_data_has_a_page_that_says_so(ranked: tuple[Study, Consensus]) -> None:

@@ -86,7 +86,7 @@ def test_the_text_needs_no_javascript(better: Study) -> None:
         "FATAL: could not map anonymous shared memory",
         "11 baseline measurements span 4.2 %",
         "PostgreSQL 18.1",
-        "measure 4min48s, 72 %",
+        "measurement 4min48s, 72 %",
         "q13 563 ms 239 ms 809 ms 350 ms",
     ):
         assert expected in text

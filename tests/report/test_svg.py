@@ -18,6 +18,7 @@ from trimtab.report.axes import make_axis
 from trimtab.report.charts import layout, level
 from trimtab.report.explain import Explanation
 from trimtab.report.explain_charts import explanation_figures
+from trimtab.report.marks import symbol_svg
 from trimtab.report.parallel import parallel_figure, parallel_svg
 from trimtab.report.svg import figure_svg
 from trimtab.space import Config, Knob, KnobKind, Space
@@ -177,3 +178,13 @@ def test_names_of_parallel_axes_stay_within_the_plot() -> None:
         assert half <= float(each.attrib["x"]) + 0.1
         assert float(each.attrib["x"]) <= 920.1 - half
     assert "trial 2 (search): 1.00 times as fast" in svg
+
+
+def test_each_shape_is_one_of_its_own() -> None:
+    """A play is told from a run of the search, also where there is no colour."""
+    names = ("circle", "square", "triangle-up", "triangle-down", "diamond", "star", "hexagon", "x")
+    drawn = {name: symbol_svg(name, 0.0, 0.0, 8.0, "#123456") for name in names}
+    assert len(set(drawn.values())) == len(names)
+    assert {name: len(svg.split('"')[1].split()) for name, svg in drawn.items() if "polygon" in svg} == {
+        "square": 4, "triangle-up": 3, "triangle-down": 3, "diamond": 4, "star": 10, "hexagon": 6,
+    }  # fmt: skip

@@ -168,7 +168,7 @@ def test_the_probes_are_kept_as_a_study_of_their_own(fake: FakeStudy, rated: Fak
     assert dict(bench.settings) == {"cache": 256}
     assert (bench.slo, bench.rate_per_s, bench.limit) == (SLO.text, result.rate_per_s, "server")
     assert headline(record, trials, None) == (
-        f"Your config with 1 other setting keeps {SLO.text} up to {result.rate_per_s:g}/s ({len(trials)} probes)."
+        f"Your config with cache = 256MB keeps {SLO.text} up to {result.rate_per_s:g}/s ({len(trials)} probes)."
     )
 
 

@@ -133,6 +133,17 @@ def test_a_file_of_several_studies_wants_a_choice(history: History, tmp_path: Pa
     assert find_recorded(history, place, "other").record.name == "other"
 
 
+@pytest.mark.parametrize("chosen", [None, "past"])
+def test_of_studies_of_one_name_in_a_file_the_newest_serves(
+    history: History, tmp_path: Path, chosen: str | None
+) -> None:
+    place = str(tmp_path / "again.jsonl")
+    copy = find_recorded(history, "past")
+    older = replace(copy, record=replace(copy.record, created_at=0.5))
+    load_format(None, place).write([copy, older], place)
+    assert find_recorded(history, place, chosen).record.created_at == 1.0
+
+
 def test_unknown_study(history: History) -> None:
     with pytest.raises(UsageError, match="the history holds no study named 'nobody'"):
         find_recorded(history, "nobody")

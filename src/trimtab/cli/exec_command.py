@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EXIT = {"better": 0, "no_improvement": 1}
+_STOPPED = 130
 
 _LONGEST_NAME = 64
 """Of a session."""
@@ -113,7 +114,8 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
 
     Example: trimtab exec --int level=1:9 -- gzip --keep --force -{level} data
 
-    The same command resumes. Exit code 0: a better config was proven; 1: no improvement was found.
+    The same command resumes. Exit code 0: a better config was proven, or with --no-proof the search has ended; 1: no
+    improvement was found.
     """
     from trimtab.session.program import Program
     from trimtab.trial.command_line import command_at
@@ -131,7 +133,14 @@ def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as
         f"{options['server']}, or `{report}` where that server runs" if is_remote else command_at(state_dir, report)
     )
     _show(found, program, as_json, report=report)
-    return _EXIT.get(found["result"], 0 if options["no_proof"] else 130)
+    return _exit_code(found)
+
+
+def _exit_code(found: Mapping[str, Any]) -> int:
+    """That of the verdict: no command that waits for this one shall follow a session that somebody has stopped."""
+    if found["stop_kind"] == "unproven":
+        return 0
+    return _STOPPED if found["stop_kind"] == "asked" else _EXIT.get(found["result"], _STOPPED)
 
 
 def _timeout_s(options: Mapping[str, Any]) -> float:
@@ -281,6 +290,7 @@ def _local(
         return {
             "name": body["name"], "result": verdict.result, "config": dict(config), "gain": gain,
             "is_proven": session.session.is_proven, "stop_reason": verdict.stop_reason or session.session.error,
+            "stop_kind": str(verdict.stop_kind),
         }  # fmt: skip
 
 
@@ -300,7 +310,7 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
         _require_measured(shown["error"])
         return {
             "name": body["name"], "result": session.result, "config": dict(session.best.config), "gain": session.best.gain,
-            "is_proven": session.best.is_proven, "stop_reason": shown["stop_reason"],
+            "is_proven": session.best.is_proven, "stop_reason": shown["stop_reason"], "stop_kind": shown["stop_kind"],
         }  # fmt: skip
 
 

@@ -60,6 +60,16 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {args[0]!r}. Did you mean {close[0]!r}?")  # as of an option
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """As ever; an error of the parser, which does not say of which command it is, gets to know that."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.ctx is None and ctx.invoked_subcommand is not None:
+                command = self.get_command(ctx, ctx.invoked_subcommand)
+                error.ctx = click.Context(command, parent=ctx, info_name=ctx.invoked_subcommand) if command else ctx
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(self._lines.items()))

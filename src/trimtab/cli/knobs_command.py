@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
 from trimtab.units import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["command"]
 
@@ -19,23 +22,42 @@ _RAW = re.compile(r" \([^)]* in \w+\)(?: in steps of \d+)?")
 _PIPED_WIDTH = 160
 """Of a file or pipe, in which nothing has to be folded."""
 
+_ROOMY = 120
+"""Columns from which on a description has one of its own; in fewer it is below the knob's name."""
+_RANGE_WIDTH = 18
 
-def _table(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
+
+def _table(rows: list[dict[str, Any]], selected: set[str], *, is_narrow: bool) -> Table:
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.table import Table
+    from rich.text import Text
+
+    about = "what it does, or why it is locked"
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column(f"knob\n    {about}" if is_narrow else "knob", overflow="fold", no_wrap=not is_narrow)
+    table.add_column("running", overflow="fold")
+    table.add_column("useful range", overflow="fold", max_width=_RANGE_WIDTH if is_narrow else None)
+    table.add_column("needs", no_wrap=True)
+    if not is_narrow:
+        table.add_column(about, overflow="fold")
+    for row in rows:
+        name = Text(("* " if row["name"] in selected else "  ") + row["name"])
+        why = Text(f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"])
+        cells = (row["running_text"], _RAW.sub("", row["range"]), row["restart"])
+        told = map(Text, cells)  # as text: a value may hold [brackets] or :colons:
+        below = Group(name, Padding(why, (0, 0, 0, 4)))
+        table.add_row(*([below, *told] if is_narrow else [name, *told, why]))
+    return table
+
+
+def _print(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
     from rich.text import Text
 
     from trimtab.report.printing import printing
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("knob", "running", "useful range", "needs", "what it does, or why it is locked"):
-        table.add_column(column, overflow="fold", no_wrap=column == "knob")
-    for row in rows:
-        mark = "* " if row["name"] in selected else "  "
-        why = f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"]
-        cells = (mark + row["name"], row["running_text"], _RAW.sub("", row["range"]), row["restart"], why)
-        table.add_row(*map(Text, cells))  # as text: a value may hold [brackets] or :colons:
     with printing(width=_PIPED_WIDTH) as out:
-        out.print(table)
+        out.print(_table(rows, selected, is_narrow=out.width < _ROOMY))
         out.print(Text(f"\n{counted(len(rows), 'knob')}; * marks the {len(selected)} that this study {tunes}"))
 
 
@@ -55,5 +77,5 @@ def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) ->
     if as_json:
         print_json({"knobs": rows, "selected": sorted(selected)})
     else:
-        _table(rows, selected, tunes)
+        _print(rows, selected, tunes)
     return 0

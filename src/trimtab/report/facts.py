@@ -19,7 +19,6 @@ __all__ = [
     "Memory",
     "PathPoint",
     "SettingChange",
-    "TimeShare",
     "TrialRow",
     "danger_of",
     "interval_title",
@@ -255,15 +254,6 @@ class Memory:
     def after(self) -> float:
         """All consumers with the winner."""
         return sum(consumer[2] for consumer in self.consumers)
-
-
-@dataclass(frozen=True, slots=True)
-class TimeShare:
-    """One use of the wall clock."""
-
-    name: str
-    seconds: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trimtab.records import FIGURES, Objective, Status, StopKind, Trial, Verdict
 from trimtab.report.cycle import cycle_headline
 from trimtab.report.facts import Gain, TrialRow
-from trimtab.report.words import counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
+from trimtab.report.values import ValueTexts
+from trimtab.report.words import clean, counted, failed_in_proof, first_line, number_text, percent_text, ratio_text
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
@@ -25,6 +26,9 @@ _METRIC_NAMES = {
     "cost": "the cost that it reports",
     "score": "the score that it reports",
 }
+
+_NAMED = 3
+"""Settings of a bench that its sentence has room for."""
 
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
@@ -71,14 +75,21 @@ def _benched(study: StudyRecord, n_trials: int) -> str:
     bench, verdict = study.verdict.bench, study.verdict
     if bench is None:
         return f"A measurement of one config that ended before its time, after {counted(n_trials, 'run')}."
-    n_set = len(bench.settings)
-    what = f"Your config with {counted(n_set, 'other setting')}" if n_set else "Your config"
+    what = f"Your config with {_set(study, bench.settings)}" if bench.settings else "Your config"
     if bench.slo:
         return f"{what} keeps {bench.slo} up to {number_text(bench.rate_per_s)}/s ({counted(n_trials, 'probe')})."
     value = bench.value
     shown = number_text(value.estimate if value is not None else None)
     ends = f", {number_text(value.low)} to {number_text(value.high)}" if value is not None and value.high else ""
     return f"{what}: {verdict.metric} {shown}{verdict.unit} ({counted(n_trials, 'run')}{ends})."
+
+
+def _set(study: StudyRecord, settings: Mapping[str, Any]) -> str:
+    """Few settings by name, or how many they are."""
+    if len(settings) > _NAMED:
+        return counted(len(settings), "other setting")
+    texts = ValueTexts(study)
+    return ", ".join(f"{clean(name)} = {texts.of(name, value)}" for name, value in sorted(settings.items()))
 
 
 def _better(study: StudyRecord) -> str:
@@ -139,7 +150,9 @@ def _is_gain_refused(verdict: Verdict) -> bool:
 def _harm(verdict: Verdict) -> str:
     """What speaks against the candidate beside its gain, in the words of the acceptance rule; "" when nothing does."""
     unmet = [row for row in verdict.conditions if not row.is_met and row.name != "gain"]
-    return "; ".join(row.text if row.name == "baseline" else f"{row.name}: {row.text}" for row in unmet)
+    return "; ".join(
+        row.text if row.name == "baseline" else f"{row.name.replace('_', ' ')}: {row.text}" for row in unmet
+    )
 
 
 def _so_far(verdict: Verdict, best: TrialRow | None) -> str:

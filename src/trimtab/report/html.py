@@ -88,6 +88,8 @@ def require_html_place(path: str | Path) -> None:
 
     if is_database(place):
         raise _refused(path, "it is a database, perhaps a history")
+    if place.is_dir():  # as "" is
+        raise _refused(path, os.strerror(errno.EISDIR))
     if not place.parent.is_dir():
         raise _refused(path, os.strerror(errno.ENOENT))
     if not os.access(place if place.exists() else place.parent, os.W_OK):

@@ -79,10 +79,12 @@ def _corners(name: str) -> list[tuple[float, float]]:
         return [(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]
     if name == "triangle-down":
         return [(-1.1, -0.8), (1.1, -0.8), (0, 1.1)]
+    if name == "triangle-up":
+        return [(-1.1, 0.8), (1.1, 0.8), (0, -1.1)]
     if name == "diamond":
         return [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)]
-    n, inner = (5, 0.55) if name == "star" else (6, 1.1)
-    turns = [(math.pi * i / n, 1.35 if i % 2 == 0 and name == "star" else inner) for i in range(2 * n)]
+    radii = (1.35, 0.55) * 5 if name == "star" else (1.15,) * 6
+    turns = [(2 * math.pi * i / len(radii), radius) for i, radius in enumerate(radii)]
     return [(radius * math.sin(turn), -radius * math.cos(turn)) for turn, radius in turns]
 
 

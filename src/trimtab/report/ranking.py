@@ -24,6 +24,15 @@ __all__ = ["print_rank", "rank_text", "rank_to_json"]
 _BAR = 12
 """Characters of the longest bar."""
 
+_COLUMNS = (
+    ("rank", True), ("(90 %)", False), ("knob", False), ("share", True), ("(90 %)", False), ("", False), ("what it does", False),
+)  # fmt: skip
+"""Title, and whether it holds numbers."""
+_ESSENTIAL = 5
+"""The first so many of them, without bars and descriptions, have room in any terminal."""
+_ROOMY = 100
+"""Columns from which on all have."""
+
 
 def print_rank(
     study: StudyRecord,
@@ -45,7 +54,8 @@ def print_rank(
     """
     consensus = without_proven(study, consensus)
     with printing(console) as out:
-        out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command)))
+        n_columns = len(_COLUMNS) if out.width >= _ROOMY else _ESSENTIAL
+        out.print(Group(*_sections(study, consensus, tuple(sources) or (study.name,), top, next_command, n_columns)))
 
 
 def rank_text(study: StudyRecord, consensus: Consensus, **options: Any) -> str:
@@ -56,7 +66,7 @@ def rank_text(study: StudyRecord, consensus: Consensus, **options: Any) -> str:
 
 
 def _sections(
-    study: StudyRecord, consensus: Consensus, sources: Sequence[str], top: int | None, next_command: str
+    study: StudyRecord, consensus: Consensus, sources: Sequence[str], top: int | None, next_command: str, n_columns: int
 ) -> Iterator[RenderableType]:
     rankers = ", ".join(ranking.ranker for ranking in consensus.rankings)
     yield Text(
@@ -66,12 +76,15 @@ def _sections(
     )
     yield Text(_headline(consensus), style="bold yellow" if consensus.verdict else "bold green")
     if consensus.knobs:
-        yield Padding(_table(study, consensus, top), (1, 0, 0, 0))
+        yield Padding(_table(study, consensus, top, n_columns), (1, 0, 0, 0))
     hidden = len(consensus.knobs) - top if top is not None else 0
     if hidden > 0:
         yield Text(f"and {counted(hidden, 'knob')} more", style="dim")
-    if consensus.notes:
-        yield Padding(Text("\n".join(f"- {first_line(note)}" for note in consensus.notes)), (1, 0, 0, 0))
+    shown = [entry.knob for entry in consensus.knobs[:top]]
+    notes = [f"{knob} matters, but {consensus.not_worth[knob]}" for knob in shown if knob in consensus.not_worth]
+    notes += consensus.notes
+    if notes:
+        yield Padding(Text("\n".join(f"- {first_line(note)}" for note in notes)), (1, 0, 0, 0))
     if next_command:
         yield Padding(Text("to learn more: ").append(next_command, style="bold"), (1, 0, 0, 0))
 
@@ -88,16 +101,15 @@ def _headline(consensus: Consensus) -> str:
     return f"Tune {first} of {len(consensus.knobs)}: {percent_text(share)} of the effect seen is theirs."
 
 
-def _table(study: StudyRecord, consensus: Consensus, top: int | None) -> Table:
+def _table(study: StudyRecord, consensus: Consensus, top: int | None, n_columns: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
-    for title, is_number in (("rank", True), ("(90 %)", False), ("knob", False), ("share", True), ("(90 %)", False),
-                             ("", False), ("what it does", False)):  # fmt: skip
+    for title, is_number in _COLUMNS[:n_columns]:
         table.add_column(title, justify="right" if is_number else "left", no_wrap=title != "what it does",
                          overflow="fold")  # fmt: skip
     docs = {entry["name"]: entry.get("doc", "") for entry in study.space.get("knobs", ())}
     longest = max((entry.score for entry in consensus.knobs), default=0.0)
     for place, entry in enumerate(consensus.knobs[:top], 1):
-        table.add_row(*_cells(entry, docs.get(entry.knob, ""), consensus, longest, place))
+        table.add_row(*_cells(entry, docs.get(entry.knob, ""), consensus, longest, place)[:n_columns])
         if place == consensus.knee and not consensus.verdict and place < len(consensus.knobs[:top]):
             table.add_row("", "", Text(f"--- tune the first {place} ---", style="green"))
     return table
@@ -105,9 +117,6 @@ def _table(study: StudyRecord, consensus: Consensus, top: int | None) -> Table:
 
 def _cells(entry: KnobRank, doc: str, consensus: Consensus, longest: float, place: int) -> tuple[Text, ...]:
     is_worth = place <= consensus.knee and not consensus.verdict
-    what = Text(first_line(doc))
-    if entry.knob in consensus.not_worth:
-        what.append(f"\n{first_line(consensus.not_worth[entry.knob])}", style="yellow")
     bar = "#" * round(_BAR * entry.score / longest) if longest > 0 else ""
     share, span = percent_text(entry.score), f"{100 * entry.score_low:.0f} to {100 * entry.score_high:.0f}"
     if len(consensus.knobs) == 1:  # all of the effect is its own, even of one that is nothing but noise
@@ -119,7 +128,7 @@ def _cells(entry: KnobRank, doc: str, consensus: Consensus, longest: float, plac
         Text(share),
         Text(span, style="dim"),
         Text(bar, style="green" if is_worth else "dim"),
-        what,
+        Text(first_line(doc)),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import Context, MemoryUse, Objective, Role, Status, Trial, Verdict, seconds_of
+from trimtab.records import Context, MemoryUse, Objective, Role, Status, Trial, Verdict
 from trimtab.report.against_advice import advice_line
 from trimtab.report.cycle import ContextRow, DifferingRow, are_of_several, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
@@ -23,7 +23,6 @@ from trimtab.report.facts import (
     Memory,
     PathPoint,
     SettingChange,
-    TimeShare,
     TrialRow,
     interval_title,
 )
@@ -32,6 +31,7 @@ from trimtab.report.lines import ablation_text, dropped_groups, line_worths, par
 from trimtab.report.passes import PassRow, passes_note, passes_rows
 from trimtab.report.plays import PlayRow, left_out_plays, play_rows, plays_note
 from trimtab.report.pruned import pruned_lines
+from trimtab.report.spent import TimeShare, time_shares
 from trimtab.report.values import ValueTexts
 from trimtab.report.warmed import warm_lines
 from trimtab.report.words import clean, counted, first_line, number_text, workload_text
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["BASELINE_ROLES", "Summary", "compared_trials", "summarise"]
 
 BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
-
-_STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask", "other", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +147,11 @@ class Summary:
         return "time" if self.metric == "cost" else "cost"
 
     @property
+    def is_comparison(self) -> bool:
+        """Whether configs were compared: a bench measures one."""
+        return any(row.role != Role.BENCH for row in self.rows)
+
+    @property
     def has_restarts(self) -> bool:
         """Whether it is known when settings take effect."""
         return any(setting.restart for setting in self.settings)
@@ -204,7 +207,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     failed = {trial.config for trial in trials if trial.status.is_config_fault}  # a lucky run before that shows nothing
     best = _best(row for row, trial in zip(rows, trials, strict=True) if trial.config not in failed)
     is_better = verdict.is_better
-    wall, wall_total_s, prepare_s = _wall(verdict, trials)
+    wall, wall_total_s, prepare_s = time_shares(verdict, trials)
     return Summary(
         name=clean(study.name),
         host=first_line(study.machine.hostname),
@@ -436,14 +439,3 @@ def _memory(use: MemoryUse | None) -> Memory | None:
     names = dict.fromkeys([*before, *after])
     consumers = tuple((clean(name), before.get(name, 0.0), after.get(name, 0.0)) for name in names)
     return Memory(consumers, next((budget for budget in budgets if budget is not None), None))
-
-
-def _wall(verdict: Verdict, trials: Sequence[Trial]) -> tuple[tuple[TimeShare, ...], float, float]:
-    split = dict(verdict.wall_s)
-    if not split:
-        split = {step: sum(seconds_of(trial.cost_s, step) for trial in trials) for step in _STEPS}
-    # The data is prepared once, before the study proper; as a share it would hide what the trials cost.
-    prepare_s = split.pop("prepare", 0.0)
-    total = max(split.pop("total", 0.0), sum(split.values()))
-    shares = [TimeShare(clean(name), s, s / total) for name, s in split.items() if s and total > 0]
-    return tuple(sorted(shares, key=lambda share: -share.seconds)), total, prepare_s

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group, RenderableType
@@ -37,8 +37,8 @@ STATUS_STYLES: Mapping[Status, str] = {
 _SHOWN_LOG_LINES = 8
 _SHOWN_RANKS = 8
 _SHOWN_NUMBERS = 7
-_NAME_WIDTH = 32
-"""Columns of a knob's name that no other column may take."""
+_NAME_WIDTH = 44
+"""Columns of settings that are not broken while other columns can be."""
 
 
 def print_report(
@@ -47,8 +47,9 @@ def print_report(
     """Prints the report (to stdout unless `console` says otherwise), with a table of all trials when asked for."""
     with printing(console) as out:
         summary = summarise(study, trials)
-        out.print(Group(*_sections(summary, explain(study, trials))))
+        out.print(Group(*_sections(summary, explain(study, trials), out.width)))
         if with_trials:
+            out.width = max(out.width, PLAIN_WIDTH)  # a narrow terminal breaks the lines: figures are not cut off
             out.print(_trials_table(summary))
 
 
@@ -61,7 +62,7 @@ def report_text(
     return plain_lines(out.getvalue())
 
 
-def _sections(summary: Summary, explanation: Explanation) -> Iterator[RenderableType]:
+def _sections(summary: Summary, explanation: Explanation, width: int) -> Iterator[RenderableType]:
     style = "bold green" if summary.result == "better" else "bold yellow"
     about = f": {summary.workload}" if summary.workload else ""  # an imported study may not tell it
     yield Text(f"Study {summary.name}{_elsewhere(summary.host)}{about}", style="dim")
@@ -79,9 +80,9 @@ def _sections(summary: Summary, explanation: Explanation) -> Iterator[Renderable
         yield from _titled(f"Comparison by {summary.objective}", Group(_contenders_table(summary), *beside))
     if summary.conditions:
         yield from _titled("Acceptance conditions", _conditions(summary))
-    if summary.rows:
+    if summary.is_comparison:
         yield from _titled("Which knobs explain the result", _explanation(explanation))
-    yield from _search(summary)
+    yield from _search(summary, width)
     if summary.labels:
         yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
     if summary.memory is not None:
@@ -122,9 +123,15 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
+def _keep_whole(table: Table, index: int, texts: Iterable[str]) -> None:
+    """What a column holds is not broken, unless one of its `texts` takes too much of a line."""
+    table.columns[index].no_wrap = max(map(len, texts), default=0) <= _NAME_WIDTH
+
+
 def _settings_table(summary: Summary) -> Table:
     effect = ["takes effect"] if summary.has_restarts else []
     table = _table("knob", "yours", "tuned", *effect, "what it does")
+    _keep_whole(table, 0, (setting.knob for setting in summary.settings if not setting.is_opened))
     for setting in summary.settings:
         knob = Text(setting.knob, style="bold")
         if setting.is_opened:
@@ -142,7 +149,8 @@ def _worth(summary: Summary) -> Iterator[RenderableType]:
         yield from _titled("What each setting is worth", _lines_table(lines))
     elif untold:
         yield from _titled("What each setting is worth", Text("\n".join(untold)))
-    remarks = [*(untold if lines else []), *filter(None, (summary.ablation, summary.undecided))]
+    remarks = [f"{line.knob}: {why}" for line in lines if (why := _why(line))]
+    remarks += [*(untold if lines else []), *filter(None, (summary.ablation, summary.undecided))]
     if len(summary.path) > 2 and summary.lines:
         remarks.append(_by_number(summary))
     remarks += [f"Left unchanged: {knobs} ({reason})" for knobs, reason in summary.dropped]
@@ -164,8 +172,7 @@ def _by_number(summary: Summary) -> str:
 
 
 def _lines_table(lines: Sequence[LineWorth]) -> Table:
-    table = _table("knob", "with the others", "alone", "effect", "why", right=("with the others", "alone"))
-    table.columns[0].min_width = min(_NAME_WIDTH, max(len(line.knob) for line in lines))
+    table = _table("knob", "with the others", "alone", "effect", right=("with the others", "alone"))
     for line in lines:
         style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
         table.add_row(
@@ -173,7 +180,6 @@ def _lines_table(lines: Sequence[LineWorth]) -> Table:
             Text(_worth_text(line.without)),
             Text(_worth_text(line.alone)),
             Text(line.words, style=style),
-            Text(_why(line), style="dim"),
         )
     return table
 
@@ -225,28 +231,34 @@ def _contender_cells(contender: Contender) -> tuple[str, str, str, str, str]:
     return contender.name, number_text(contender.value), times, interval, contender.basis
 
 
-def _plays(summary: Summary) -> RenderableType:
-    """One row a play."""
-    table = _table("play", "settings", "times as fast", "effect", "remarks", right=("times as fast",))
+def _plays(summary: Summary, width: int) -> RenderableType:
+    """One row a play; where there are few columns, what belongs together is in one of them."""
+    is_narrow = width < PLAIN_WIDTH
+    columns = (
+        ("play", "times as fast", "effect") if is_narrow else ("play", "settings", "times as fast", "effect", "remarks")
+    )
+    table = _table(*columns, right=("times as fast",))
+    if not is_narrow:
+        _keep_whole(table, 1, (setting for row in summary.plays for setting in row.settings))
     for row in summary.plays:
         style = {"helps": "green", "harms": "red", "failed": "red"}.get(row.verdict, "dim")
-        table.add_row(
-            Text(row.name, style="bold"),
-            Text("\n".join(row.settings)),
-            Text(_worth_text(row.worth)),
-            Text(row.words, style=style),
-            Text(row.remark, style="dim"),
-        )
+        name, worth = Text(row.name, style="bold"), Text(_worth_text(row.worth))
+        effect, remark = Text(row.words, style=style), Text(row.remark, style="dim")
+        if is_narrow:
+            below = Text("\n").join([effect, remark] if row.remark else [effect])
+            table.add_row(Text("\n  ").join([name, *map(Text, row.settings)]), worth, below)
+        else:
+            table.add_row(name, Text("\n".join(row.settings)), worth, effect, remark)
     left_out = [f"Not tried: {names} ({reason})" for names, reason in summary.plays_left_out]
     return Group(table, Text("\n".join([summary.plays_note, *left_out]), style="dim"))
 
 
-def _search(summary: Summary) -> Iterator[RenderableType]:
-    """How the search went."""
+def _search(summary: Summary, width: int) -> Iterator[RenderableType]:
+    """How the search went, for so many columns."""
     if summary.passes:
         yield from _titled("What each pass of the search brought and cost", _passes(summary))
     if summary.plays:
-        yield from _titled("What was tried and what it brought", _plays(summary))
+        yield from _titled("What was tried and what it brought", _plays(summary, width))
     yield from _titled("The trials", _tried(summary))
 
 
@@ -284,7 +296,8 @@ def _tried(summary: Summary) -> RenderableType:
             f"best single trial: {summary.best.number} ({summary.best.role}), {ratio_text(gain.estimate)} {summary.times} as "
             f"yours ({gain.interval_text}); a single best looks better than it is"
         )
-    lines.append(summary.drift.text)
+    if summary.is_comparison:
+        lines.append(summary.drift.text)
     if summary.noise_floor is not None:
         lines.append(f"noise of one measurement: {percent_text(summary.noise_floor)} (standard deviation)")
     return Text("\n".join(lines))
@@ -338,9 +351,8 @@ def _failure(failure: Failure) -> Text:
 
 
 def _time_text(summary: Summary) -> Text:
-    shares = ", ".join(f"{share.name} {percent_text(share.share)}" for share in summary.wall)
-    measured = percent_text(summary.measured_share)
-    text = f"{format_duration(summary.wall_total_s)}, of which measurement {measured}\n{shares}"
+    shares = ", ".join(f"{share.words} {percent_text(share.share)}" for share in summary.wall)
+    text = f"{format_duration(summary.wall_total_s)}: {shares}"
     if summary.prepare_s >= 1:
         text += f"\npreparing the data took {format_duration(summary.prepare_s)} more"
     return Text(text)

@@ -116,7 +116,8 @@ class Replay:
 
 
 def find_recorded(history: History, name: str, study: str | None = None) -> StudyCopy:
-    """The study called `name`, or the one that the file `name` holds; `study` says which when it holds several.
+    """The study called `name`, or the one that the file `name` holds; `study` says which when it holds several. The newest of
+    those of one name.
 
     Raises:
         UsageError: no such study or file, or a file of several studies.
@@ -152,8 +153,8 @@ def _from_file(place: str, study: str | None) -> StudyCopy:
         raise HistoryError(f"cannot read {place!r}: {error.strerror}", hint="give a file that you may read") from error
     names = [copy.record.name for copy in copies]
     found = [copy for copy in copies if study in (None, copy.record.name)]
-    if len(found) == 1:
-        return found[0]
+    if len({copy.record.name for copy in found}) == 1:
+        return max(found, key=lambda copy: copy.record.created_at)
     what = f"no study={study!r}" if not found else f"{len(names)} studies"
     raise UsageError(
         f"the file {place!r} holds {what}", hint=f"choose one with --study: {', '.join(sorted(set(names)))}"
