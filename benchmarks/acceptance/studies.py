@@ -8,7 +8,8 @@ stack's: 40 s), a long one a third more. All plays promise the same, or (--infor
 most cases.
 What it shows has noise from run to run, and drift with a memory of a minute and a half. Printed for each kind of server: the
 share of the studies that end with a proof, the mean true gain of what they recommend (1 where nothing was proven), settings,
-the share of settings whose worth was measured, and proofs of configs that are truly no better.
+the share of settings whose worth was measured, and proofs of configs that are truly no better, or let the slowest clients wait
+more than 5 % longer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.flow import Ask, Budget, Effort, Settled, Study, Task
 from trimtab.flow.plays import planned
@@ -33,6 +35,7 @@ from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 __all__ = ["SERVERS", "Server", "main", "studied"]
 
 FOUND, MEMORY_S = 0.3, 90.0
+_HARM = math.log(1.05)
 CONTEXT = Context("made up", 8)
 
 _LEAST_KNOWN, _UNKNOWN, _DOUBT = 0.03, 0.08, 0.7
@@ -53,6 +56,8 @@ class Server:
         run_s: seconds of a short run.
         stated: standard error that a run states for itself, in the mean; what happens in each run alike may make it too large.
         odd: share of runs that are slower by a quarter to 0.6 besides, whatever the config: somebody else had the machine.
+        waits: how much longer the slowest clients wait (p99) for each of `strong`, all the way up; the p99 has noise of its own,
+            as much as a run. None: it is not told.
     """
 
     strong: tuple[float, ...]
@@ -66,6 +71,7 @@ class Server:
     run_s: float = 12.0
     stated: float = 0.01
     odd: float = 0.0
+    waits: tuple[float, ...] | None = None
 
 
 SERVERS: Mapping[str, Server] = {
@@ -88,6 +94,9 @@ SERVERS: Mapping[str, Server] = {
     "fair gain, odd runs": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.04, 0.04, odd=0.08),
     "large gain, odd runs": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.04, odd=0.08),
     "all equal, odd runs": Server((), 0.0, 0.0, 0.04, 0.04, odd=0.08),
+    "fair gain, p99 told": Server((0.15, 0.1, 0.1, 0.05), 0.02, 0.05, 0.03, 0.03, waits=(0.0,) * 4),
+    "fair gain, p99 worse": Server((0.15, 0.1, 0.1, 0.05), 0.02, 0.05, 0.03, 0.03, waits=(0.3, 0.0, 0.0, 0.0)),
+    "large gain, p99 worse": Server((0.4, 0.3, 0.2), 0.02, 0.05, 0.04, 0.03, waits=(0.3, 0.0, 0.0)),
 }
 
 
@@ -99,6 +108,7 @@ class Seen:
     gain: float
     n_lines: int
     n_worth: int
+    waited: float = 0.0
 
 
 class _Machine:
@@ -109,17 +119,37 @@ class _Machine:
         self.weight = rng.normal(0.0, server.spread, server.n_knobs)
         where = rng.permutation(server.n_plays)[: len(server.strong)]
         self.weight[where] = server.strong
+        self.waits = np.zeros(server.n_knobs)
+        self.waits[where] = server.waits or 0.0
         self._rng, self._level = rng, rng.normal(0.0, server.drift)
-        self._stated_rng, self._odd_rng = (np.random.default_rng([seed, stream]) for stream in (23, 25))
+        self._stated_rng, self._odd_rng, self._waits_rng = (
+            np.random.default_rng([seed, stream]) for stream in (23, 25, 26)
+        )
         pairs = np.random.default_rng([seed, 22]).normal(0.0, server.crossed, (server.n_plays, server.n_plays))
         self._pairs = np.triu(pairs, 1)
 
     def truth(self, config: Config) -> float:
         """Log of how many times as fast as the found settings."""
-        n_plays = self._server.n_plays
-        step = np.array([float(config[f"k{i}"]) - FOUND for i in range(self._server.n_knobs)]) / (1 - FOUND)
+        n_plays, step = self._server.n_plays, self._steps(config)
         crossed = step[:n_plays] @ self._pairs @ step[:n_plays]
         return float(self.weight @ step - self._server.curved * (step**2).sum() + crossed)
+
+    def waited(self, config: Config) -> float:
+        """Log of how many times as long as with the found settings the slowest clients wait, in truth."""
+        return float(self.waits @ self._steps(config))
+
+    def _steps(self, config: Config) -> NDArray[np.float64]:
+        """How far each knob is on its way up; below 0 where it is below the found value."""
+        values = [float(config[f"k{i}"]) for i in range(self._server.n_knobs)]
+        return (np.array(values) - FOUND) / (1 - FOUND)
+
+    def _p99(self, config: Config) -> Mapping[str, Interval]:
+        """Of a run; empty where the server does not tell it."""
+        if self._server.waits is None:
+            return {}
+        noise = self._waits_rng.normal(0.0, self._server.noise)
+        value = 20.0 * math.exp(self.waited(config) + noise)
+        return {"p99": Interval(value, 0.9 * value, 1.1 * value)}
 
     def run(self, ask: Ask) -> Trial:
         """Measures what was asked for."""
@@ -135,8 +165,8 @@ class _Machine:
         interval = Interval(value, (1 - 2 * se) * value, (1 + 2 * se) * value, se=se * value)
         flat = Interval(1.0, 1.0, 1.0, se=0.0)
         measurement = Measurement(
-            window_s=(0.0, 8.0), throughput=interval, latency_mean_ms=flat, latency_ms={}, n_ok=8000, n_error=0,
-            n_timed_out=0, is_steady=True, warmup_s=0.0, series_per_s=(value,) * 8,
+            window_s=(0.0, 8.0), throughput=interval, latency_mean_ms=flat, latency_ms=self._p99(ask.config),
+            n_ok=8000, n_error=0, n_timed_out=0, is_steady=True, warmup_s=0.0, series_per_s=(value,) * 8,
         )  # fmt: skip
         return Trial(
             number=ask.number, role=ask.role, config=ask.config, context=CONTEXT, status=Status.OK,
@@ -182,7 +212,7 @@ def studied(name: str, seed: int, budget_s: float, *, informed: bool = False) ->
         return Seen(False, 0.0, 0, 0)
     told = sum(line.without is not None or line.alone is not None for line in verdict.worth.values())
     lines = len(verdict.candidate.difference(task.baseline))
-    return Seen(True, machine.truth(verdict.candidate), lines, told)
+    return Seen(True, machine.truth(verdict.candidate), lines, told, machine.waited(verdict.candidate))
 
 
 def main() -> None:
@@ -211,7 +241,7 @@ def main() -> None:
             print(
                 f"| {name} | {len(proven) / len(seen):.0%} | {math.exp(statistics.mean(gains)):.3f} ± {error:.3f} | "
                 f"{lines / max(1, len(proven)):.1f} | {sum(each.n_worth for each in proven) / max(1, lines):.0%} | "
-                f"{sum(each.gain <= 0.0 for each in proven)} |",
+                f"{sum(each.gain <= 0.0 or each.waited > _HARM for each in proven)} |",
                 flush=True,
             )
 

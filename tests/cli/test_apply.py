@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import sqlite3
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
+from trimtab.report import Progress
 
 pytestmark = pytest.mark.slow
 
@@ -33,6 +35,28 @@ def test_report_apply_rollback(run: Run, study: FakeStudy) -> None:
     )
     assert dict(study.target.values) == found
     assert run("rollback", "fake").code == 2
+
+
+def test_a_winner_proven_before_ctrl_c_is_applied(run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(_: Progress, text: str) -> None:
+        if text == "measuring the gain more closely":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    study.workload.noise_sd = 0.03
+    study.is_ablated = True
+    (study.path / "study.toml").write_text(study.written, encoding="utf-8")
+    with monkeypatch.context() as stopping:
+        stopping.setattr(Progress, "phase", stop)
+        ran = run("tune", "study.toml", "--quiet")
+    assert ran.code == 130, "what waits for a gain does not follow a Ctrl-C"
+    assert "times as fast as yours" in ran.out
+    assert "ended because: stopped by the user" in ran.out
+    assert ran.err.endswith("the same command resumes this study\n")
+    assert run("apply", "fake", "--yes").code == 0
+    assert run("rollback", "fake").code == 0
+    resumed = run("tune", "study.toml", "--quiet")
+    assert resumed.code == 0
+    assert "stopped by the user" not in resumed.out
 
 
 def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, tuned: FakeStudy) -> None:

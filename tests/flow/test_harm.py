@@ -11,7 +11,8 @@ import pytest
 
 from tests.flow.test_study import BASELINE, TASK, answer, config, measured
 from trimtab.flow import Ask, Scorer, Steps, Study
-from trimtab.flow.harm import is_harmful
+from trimtab.flow.explore import early_stop
+from trimtab.flow.harm import as_judged, best_harmless, is_harmful
 from trimtab.flow.refine import refine
 from trimtab.measure import Interval
 from trimtab.records import Role, Trial
@@ -32,7 +33,7 @@ def reply(ask: Ask, value: float, p99_ms: float, n_ok: int = 1000) -> Trial:
 
 
 def studied(
-    truth: Truth, n_baselines: int = 5, n_ok: int = 1000, *, is_refined: bool = True
+    truth: Truth, n_baselines: int = 5, n_ok: int = 1000, *, is_refined: bool = True, is_ablated: bool = False
 ) -> tuple[Config | None, Scorer]:
     """What is to be proven after a run of each config: so many times as fast, the p99 of its n-th run so many times as long."""
 
@@ -42,10 +43,11 @@ def studied(
         for each in truth:
             yield Ask(config=each, role=Role.SEARCH)
         yield Ask(config=BASELINE, role=Role.BASELINE)
-        found = (yield from refine(TASK, scorer)) if is_refined else None
+        found = (yield from refine(task, scorer)) if is_refined else None
         return None if found is None else found.config
 
-    study: Study[Config | None] = Study(replace(TASK, proof=replace(TASK.proof, ablate=False)), flow)
+    task = replace(TASK, proof=replace(TASK.proof, ablate=is_ablated))
+    study: Study[Config | None] = Study(task, flow)
     rng, seen = np.random.default_rng(3), dict.fromkeys([*truth, BASELINE], 0)
     while asks := study.next():
         for ask in asks:
@@ -69,6 +71,36 @@ def test_a_longer_p99_shows_in_the_runs_of_the_search(p99: float, n_baselines: i
     assert not is_harmful(TASK, scorer, FAIR), "it was never measured"
 
 
+def test_a_searcher_sees_what_harms_as_missing_a_constraint() -> None:
+    _, scorer = studied({FAST: (1.3, always(1.5)), FAIR: (1.15, always(1.0))}, is_refined=False)
+    seen = {trial.config: as_judged(TASK, scorer, trial) for trial in scorer.trials}
+    assert not seen[FAST].is_feasible
+    assert 0.0 < seen[FAST].excess < math.log(1.5)
+    told = [trial for trial in scorer.trials if trial.config != FAST]
+    assert all(seen[trial.config].excess == 0.0 for trial in told)
+    assert all(trial.excess == 0.0 for trial in scorer.trials), "the history keeps what was measured"
+
+
+def test_no_run_is_stopped_early_for_being_slower_than_one_that_harms() -> None:
+    """FAIR is the best that may be proven."""
+    _, scorer = studied({FAST: (2.0, always(1.5)), FAIR: (1.15, always(1.0))}, is_refined=False)
+    assert scorer.best_run is not None
+    assert scorer.best_run.config == FAST
+    best = best_harmless(TASK, scorer)
+    assert best is not None
+    assert best.config == FAIR
+    stop = early_stop(TASK, scorer)
+    assert stop is not None
+    assert not any(stop.update(115.0) for _ in range(30))
+
+
+def test_where_all_that_gain_harm_the_best_of_them_is_the_best() -> None:
+    _, scorer = studied({FAST: (2.0, always(1.5)), FAIR: (1.15, always(1.5))}, is_refined=False)
+    best = best_harmless(TASK, scorer)
+    assert best is not None
+    assert best.config in (FAST, BASELINE)
+
+
 def test_where_the_baseline_misses_a_constraint_nothing_else_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     _, scorer = studied({FAST: (1.3, always(1.3))}, is_refined=False)
     monkeypatch.setattr(Scorer, "par", property(lambda scorer: math.inf))
@@ -88,6 +120,22 @@ def test_what_only_a_repeat_shows_counts_as_well() -> None:
 
 def test_where_nothing_else_gains_its_proof_says_why_it_is_refused() -> None:
     chosen, _ = studied({FAST: (1.3, always(1.3)), FAIR: (0.9, always(1.0))})
+    assert chosen == FAST
+
+
+def test_a_config_that_harms_is_thinned_like_others_where_it_is_proven_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its harm has shown last, when nothing else could be measured again."""
+
+    def leader(*_: object) -> Steps[Config]:
+        yield from ()
+        return FAST
+
+    monkeypatch.setattr("trimtab.flow.refine._leader", leader)
+    monkeypatch.setattr("trimtab.flow.refine.has_room_for_ablation", lambda *_: False)
+    monkeypatch.setattr("trimtab.flow.refine.is_clear", lambda *_: True)
+    chosen, _ = studied({FAST: (1.3, always(1.5)), FAIR: (1.15, always(1.0))}, is_ablated=True)
     assert chosen == FAST
 
 

@@ -30,7 +30,10 @@ COST_S = 12.0
 
 def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
     """A scorer whose best config was measured so often, each time with this gain (log-ratio)."""
-    runs = [SimpleNamespace(config=BEST, status=Status.OK, is_feasible=True, loss=-gain) for _ in range(n_runs)]
+    runs = [
+        SimpleNamespace(config=BEST, status=Status.OK, is_feasible=True, loss=-gain, measurement=None)
+        for _ in range(n_runs)
+    ]
     return SimpleNamespace(
         trials=runs,
         in_question=runs,
@@ -168,7 +171,7 @@ def test_the_runs_of_a_proof_cost_what_their_longer_windows_take(
 
 def test_a_lucky_run_of_the_baseline_hides_no_leader() -> None:
     scorer = found(0.06, 0.06)
-    lucky = SimpleNamespace(config=FOUND, status=Status.OK, is_feasible=True, loss=-0.08)
+    lucky = SimpleNamespace(config=FOUND, status=Status.OK, is_feasible=True, loss=-0.08, measurement=None)
     scorer.trials.append(lucky)
     scorer.best_run = lucky
     assert _has_leader(HALF_AN_HOUR, scorer)

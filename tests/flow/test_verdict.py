@@ -72,9 +72,11 @@ def won(*changed: str, proof: Proof | None = BETTER, worth: dict[str, Worth] | N
         (won("a", proof=replace(BETTER, is_better=False)), "no_improvement"),
         (won("a", proof=None), "no_improvement"),
         (Outcome(), "no_improvement"),
-        (replace(won("a"), is_interrupted=True), "interrupted"),
+        (replace(won("a", proof=None), is_interrupted=True), "interrupted"),
+        (replace(won("a", proof=replace(BETTER, is_better=False)), is_interrupted=True), "interrupted"),
+        (replace(won("a"), is_interrupted=True), "better"),
         (replace(won("a"), result="benched"), "benched"),
-        (replace(won("a"), result="benched", is_interrupted=True), "interrupted"),
+        (Outcome(result="benched", is_interrupted=True), "interrupted"),
     ],
 )
 def test_the_result(outcome: Outcome, result: str) -> None:

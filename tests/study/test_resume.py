@@ -130,18 +130,29 @@ def test_another_budget_loses_no_trial(fake: FakeStudy, budget: str) -> None:
     assert n_searched == 1 if budget == "5 trials" else n_searched >= 20
 
 
-@pytest.mark.parametrize("role", [Role.SEARCH, Role.PROOF_CANDIDATE])
-def test_what_was_searched_counts_when_less_is_left_of_the_budget(fake: FakeStudy, role: Role) -> None:
+@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.parametrize(
+    ("role", "began", "budget"),
+    [
+        (Role.SEARCH, "12 trials", "3 trials"),
+        (Role.PROOF_CANDIDATE, "12 trials", "3 trials"),
+        (Role.SEARCH, "4min", "75s"),
+    ],
+)
+def test_what_was_searched_counts_when_less_is_left_of_the_budget(
+    fake: FakeStudy, role: Role, began: str, budget: str
+) -> None:
     """Whoever wants a study to end sooner keeps its best config, and the runs of its proof."""
 
     def stop(trial: Trial) -> None:
         if trial.role is role and trial.number >= 10:
             os.kill(os.getpid(), signal.SIGINT)
 
+    fake.text = fake.text.replace("12 trials", began)
     fake.listener.on_trial = stop
     _, before = fake.tune()
     fake.listener.on_trial = lambda trial: None
-    fake.text = fake.text.replace("12 trials", "3 trials")
+    fake.text = fake.text.replace(began, budget)
     record, after = fake.tune()
     assert not [line for line in fake.listener.phases if "do not fit" in line or "does not fit" in line]
     assert [(t.number, t.role, t.config) for t in after[: len(before)]] == [

@@ -129,6 +129,27 @@ def test_interrupted_study_resumes_and_pays_for_no_trial_twice(fake: FakeStudy) 
     assert len(fake.workload.seeds) - n_runs == len(resumed_trials) - 7
 
 
+@pytest.mark.usefixtures("ablated")
+def test_a_study_stopped_after_its_proof_has_a_winner_and_can_be_resumed(fake: FakeStudy) -> None:
+    def stop(phase: str) -> None:
+        if phase == "measuring the gain more closely":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.workload.noise_sd = 0.03
+    fake.listener.on_phase = stop
+    record, trials = fake.tune()
+    verdict = record.verdict
+    assert (record.status, verdict.result, verdict.is_stopped) == ("proven", "better", True)
+    assert verdict.importance is None
+    assert apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state") is not None
+    rollback("fake", fake.path / "state")
+    fake.listener.on_phase = lambda text: None
+    resumed, resumed_trials = fake.tune()
+    assert (resumed.id, resumed.status, resumed.verdict.is_stopped) == (record.id, "proven", False)
+    assert resumed_trials[: len(trials)] == trials
+    assert len(resumed_trials) > len(trials)
+
+
 def test_the_knobs_are_ranked_once_when_the_study_ends(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other studies on fakes skip it, since it takes most of their time."""
     monkeypatch.setattr("trimtab.report.explain._RESAMPLES", 4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +19,15 @@ from trimtab.cli.options import (
 )
 from trimtab.cli.query_classes import classes_of, echo_classes, json_of
 
+if TYPE_CHECKING:
+    from trimtab.history import StudyRecord
+    from trimtab.records import QueryClass, Trial
+
 __all__ = ["command"]
 
 _EXIT = {"better": 0, "no_improvement": 1, "interrupted": 130}
+_STOPPED = 130
+"""Also where a winner was proven before: no command that waits for this one shall follow a Ctrl-C."""
 
 
 @click.command("tune")
@@ -39,7 +47,7 @@ def command(
 ) -> int:  # fmt: skip
     """Find a config that is better than the running one and prove it, then restore the server's own config.
 
-    The same command resumes an interrupted study. Ctrl-C stops cleanly and keeps all results.
+    The same command resumes a study that was stopped. Ctrl-C stops cleanly and keeps all results, also a winner that is proven.
     Exit code 0: a better config was proven; 1: no improvement was found.
     """
     from trimtab.study import Budget, load_study_file
@@ -50,7 +58,7 @@ def command(
     from rich.console import Console
 
     from trimtab.history import fixed_place, read_history_at
-    from trimtab.report import Progress, print_report, require_html_place, write_html
+    from trimtab.report import Progress, require_html_place
     from trimtab.study import remember_file, tune
 
     def remember() -> None:  # `apply` obeys what is remembered: not before the history has taken the study
@@ -66,7 +74,19 @@ def command(
         record, trials = tune(file, state_dir, progress, again=again, say=say, on_accept=remember)
     with read_history_at(file.history, state_dir) as history:
         classes = classes_of(history, record)
-    record = commands_at(state_dir, record)
+    _show(commands_at(state_dir, record), trials, classes, as_json, html)
+    code = _STOPPED if record.verdict.is_stopped else _EXIT[record.verdict.result]
+    if code == _STOPPED and not again:
+        say("the same command resumes this study")
+    return code
+
+
+def _show(
+    record: StudyRecord, trials: Sequence[Trial], classes: Sequence[QueryClass] | None, as_json: bool, html: Path | None
+) -> None:
+    """The report, on stdout and as a page."""
+    from trimtab.report import print_report, write_html
+
     if as_json:
         print_json(json_of(record, trials, classes))
     else:
@@ -76,4 +96,3 @@ def command(
         write_html(record, trials, html, classes)
         if not as_json:
             say(f"report: {html}")
-    return _EXIT[record.verdict.result]

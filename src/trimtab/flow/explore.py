@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trimtab.flow.ask import Ask, Effort, Steps, Stream
+from trimtab.flow.harm import as_judged, best_harmless
 from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
@@ -106,15 +107,15 @@ def explore(
     log: WarmLog | None = None,
     renewed: Callable[[], Searcher] | None = None,
     *,
-    searched_to: int = -1,
+    went_on: Mapping[int, Role] | None = None,
 ) -> Steps[Ended]:
     """Runs the search phase; returns why it ended. What `log` notes is said as well.
 
     Several trials may be under way: a searcher is asked for the next config before it is told of those. `renewed` makes another
     one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same. No budget
-    of trials ends it before the one numbered `searched_to` (see `Settled`).
+    ends it where it `went_on` by the record (see `Settled`).
     """
-    search = _Search(task, scorer, searcher, log, renewed, searched_to)
+    search = _Search(task, scorer, searcher, log, renewed, went_on or {})
     yield Stream(search.lanes())
     return search.ended
 
@@ -129,10 +130,10 @@ class _Search:
         searcher: Searcher,
         log: WarmLog | None,
         renewed: Callable[[], Searcher] | None,
-        searched_to: int,
+        went_on: Mapping[int, Role],
     ) -> None:
         self.ended = Ended()
-        self._searched_to = searched_to
+        self._went_on = went_on
         self._task, self._scorer, self._log, self._renewed = task, scorer, log, renewed
         self._progress = _Progress()
         self._begin(searcher)
@@ -145,7 +146,7 @@ class _Search:
             searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=scorer.say
         )
         for trial in scorer.trials:
-            self._steady.tell(trial)
+            self._steady.tell(as_judged(task, scorer, trial))
 
     def _catch_up(self) -> None:
         """After a trial was taken back."""
@@ -154,27 +155,58 @@ class _Search:
         self._progress = _Progress()
         for trial in self._scorer.trials:
             if trial.role in (Role.SEARCH, Role.ADVICE, Role.DESIGN):
-                self._progress.take(trial, nears=self._scorer.par == math.inf)
+                self._progress.take(as_judged(self._task, self._scorer, trial), nears=self._scorer.par == math.inf)
         if self._renewed is not None:
             self._begin(self._renewed())
         self._n_invalidated = self._scorer.n_invalidated
 
     def lanes(self) -> Iterator[Steps[None]]:
         """One trial each, until the search ends."""
-        task, n_first = self._task, n_played(self._scorer)
+        n_first = n_played(self._scorer)
         n_search = n_first
         while True:
             self._catch_up()
-            self.ended = _ended(task, self._scorer, self._steady, self._progress, n_search, self._searched_to)
+            self.ended = self._ended(n_search)
             if self.ended.reason:
                 return
-            if n_search > n_first and n_search % task.search.baseline_every == 0:
+            if n_search > n_first and self._is_baseline_due(n_search):
                 yield self._baseline()
             config = self._steady.ask(1)[0]
             for line in self._log.take() if self._log is not None else ():
                 self._scorer.say(line)
             n_search += 1
             yield self._trial(config)
+
+    def _ended(self, n_search: int) -> Ended:
+        """Whether and why the search should end now, after `n_search` trials."""
+        if self._scorer.enough:
+            return Ended(self._scorer.enough)
+        by_budget = self._budget_end(n_search, n_runs=1)
+        return (
+            by_budget if by_budget.reason else Ended(_no_more(self._task, self._scorer, self._steady, self._progress))
+        )
+
+    def _budget_end(self, n_search: int, n_runs: int) -> Ended:
+        """Whether and why the budget, after `n_search` trials, has no room for `n_runs` more."""
+        task, scorer, budget = self._task, self._scorer, self._task.budget
+        if scorer.trials[-1].number in self._went_on:
+            return Ended()
+        if budget.trials is not None and n_search >= budget.trials:
+            return Ended(f"the budget of {budget} is used")
+        if budget.seconds is not None and n_search:
+            until = budget.seconds - _kept_s(task, scorer)
+            if scorer.spent_s + n_runs * scorer.mean_cost_s > until:
+                kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
+                return Ended(f"the budget of {budget} is used, {kept}", is_time_used=True)
+        return Ended()
+
+    def _is_baseline_due(self, n_search: int) -> bool:
+        """Whether a run of the baseline comes before the next config. Where a single run is left it does not: the proof has some
+        of its own."""
+        last = self._scorer.trials[-1].number
+        if last in self._went_on:
+            return self._went_on[last] is Role.BASELINE
+        return n_search % self._task.search.baseline_every == 0 and not self._budget_end(n_search, n_runs=2).reason
 
     def _baseline(self) -> Steps[None]:
         self._steady.tell((yield Ask(config=self._task.baseline, role=Role.BASELINE)))
@@ -192,8 +224,9 @@ class _Search:
             else None,
             searcher=self._task.search.searcher,
         )
-        self._steady.tell(trial)
-        self._progress.take(trial, nears=self._scorer.par == math.inf)
+        judged = as_judged(self._task, self._scorer, trial)
+        self._steady.tell(judged)
+        self._progress.take(judged, nears=self._scorer.par == math.inf)
         if isinstance(searcher, PruningSearcher | PassesSearcher):
             is_new = _said(searcher, self._scorer) or searcher.is_ranking
             self._progress.since = 0 if is_new else self._progress.since
@@ -214,24 +247,6 @@ def _role(task: Task, searcher: Searcher, config: Config) -> Role:
     if config == task.advice:
         return Role.ADVICE
     return Role.DESIGN if isinstance(searcher, PruningSearcher) and searcher.is_ranking else Role.SEARCH
-
-
-def _ended(
-    task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress, n_search: int, searched_to: int
-) -> Ended:
-    """Whether and why the search should end now."""
-    if scorer.enough:
-        return Ended(scorer.enough)
-    budget, cost = task.budget, scorer.mean_cost_s
-    if budget.trials is not None:
-        if n_search >= budget.trials and scorer.trials[-1].number >= searched_to:
-            return Ended(f"the budget of {budget} is used")
-    elif budget.seconds is not None:
-        until = budget.seconds - _kept_s(task, scorer)
-        if n_search and scorer.spent_s + cost > until:
-            kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
-            return Ended(f"the budget of {budget} is used, {kept}", is_time_used=True)
-    return Ended(_no_more(task, scorer, searcher, progress))
 
 
 def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress) -> str:
@@ -257,11 +272,11 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
         task: of the study.
         scorer: of the trials so far.
         best_loss: what counts as the best where throughput is the objective; None, or another objective: the single run with
-            the least loss.
+            the least loss, of a config that does not harm.
     """
     if not len(scorer.track):
         return None
-    best = scorer.best_run
+    best = best_harmless(task, scorer)
     if scorer.par == math.inf and (best is None or best.config == task.baseline or scorer.refused):
         return None  # no speed is too low for a config that meets what the baseline misses
     if scorer.refused:

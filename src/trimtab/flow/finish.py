@@ -150,9 +150,11 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
     # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
     keep = prover.n_runs_wanted if is_of_prover else 0
     worth = duels.finish(allowance.purse(keep))
-    yield from announced(worth, scorer.say, "measuring what each line is worth")
-    if is_of_prover and not _take_smaller(task, outcome, ablation, prover):
+    try:
+        yield from announced(worth, scorer.say, "measuring what each line is worth")
+    finally:  # a study that is stopped on the way has measured some of them
         outcome.worth = duels.lines()
+    if is_of_prover and not _take_smaller(task, outcome, ablation, prover):
         more = prover.run(lambda: prover.is_settled)
         yield from announced(more, scorer.say, "measuring the gain more closely")
         outcome.proof = prover.conclude()

@@ -1,46 +1,70 @@
 """Harm: what the runs of the search show already of what a proof would refuse a config for.
 
 A config that is faster and lets its slowest clients wait longer is refused in its proof (see `acceptance`), and the time of that
-proof is lost. Its runs before have shown it: where they do, another config is brought to the proof.
+proof is lost. Its runs before have shown it: where they do, another config is brought to the proof, and a searcher looks
+elsewhere.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from trimtab.flow.acceptance import GUARDED, metrics_beside
 from trimtab.flow.losses import full_runs
-from trimtab.flow.prove import acceptance_rule
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import BaselineTrack
+from trimtab.measure import BaselineTrack, usual_sd
 from trimtab.measure.quantile import t_quantile
-from trimtab.records import Trial
+from trimtab.records import Status, Trial
 from trimtab.space import Config
 
-__all__ = ["is_harmful"]
+__all__ = ["as_judged", "best_harmless", "is_harmful"]
 
 _LEAST_BASELINES = 3
 """Runs of the baseline that tell how much a metric varies."""
 
-_SURE = 0.95
-"""One-sided, of each metric."""
+_SURE = 0.8
+"""One-sided, of each metric: another config costs less than a proof that fails, and a proof judges by more runs."""
+
+
+def as_judged(task: Task, scorer: Scorer, trial: Trial) -> Trial:
+    """`trial`, one of those of `scorer`, as a searcher is to see it: a config that harms misses a constraint by as much."""
+    harm = _harm(task, scorer, trial.config)
+    return replace(trial, excess=trial.excess + harm) if harm > 0 and trial.is_feasible else trial
 
 
 def is_harmful(task: Task, scorer: Scorer, config: Config) -> bool:
     """Whether the full runs of `config` show, in the mean, a metric beside the objective that is worse than a proof lets pass.
 
-    Each is compared with the baseline at its time, whose runs say how much the metric varies (Student's t, one-sided 95 %).
+    Each is compared with the baseline at its time, whose runs say how much the metric varies (Student's t, one-sided 80 %).
     False where they are too few, and where the baseline misses a constraint of the objective: other metrics do not count then.
     """
+    return _harm(task, scorer, config) > 0
+
+
+def best_harmless(task: Task, scorer: Scorer) -> Trial | None:
+    """As `Scorer.best_run`, of configs that do not harm; of any where each better one than the baseline does."""
+    best = scorer.best_run
+    if best is None or not is_harmful(task, scorer, best.config):
+        return best
+    failed = {trial.config for trial in scorer.trials if trial.status.is_config_fault}
+    full = [t for t in scorer.trials if t.status is Status.OK and t.is_feasible and t.config not in failed]
+    better = sorted((t for t in full if (t.loss or 0.0) < scorer.par), key=lambda trial: trial.loss or 0.0)
+    return next((trial for trial in better if not is_harmful(task, scorer, trial.config)), best)
+
+
+def _harm(task: Task, scorer: Scorer, config: Config) -> float:
+    """By how much (log) a metric is at least worse than a proof lets pass, the worst of them; 0 where none is."""
     if scorer.par == math.inf:
-        return False
+        return 0.0
     before, after = (_metrics(full_runs(scorer.trials, each)) for each in (task.baseline, config))
-    if len(before) < _LEAST_BASELINES or not after:
-        return False
-    rule = acceptance_rule(task, scorer, config)
-    allowed = math.log1p(max(rule.tolerance, rule.least))
-    return any(_surely_worse(name, before, after) > allowed for name in GUARDED if name != task.objective.metric)
+    if len(before) < _LEAST_BASELINES or not after or config == task.baseline:
+        return 0.0
+    noise = usual_sd(scorer.track.logs, scorer.noise_sd)
+    allowed = math.log1p(max(task.proof.tolerance, task.proof.min_gain, noise))
+    guarded = [name for name in GUARDED if name != task.objective.metric]
+    return max(0.0, *(_worse_by(name, before, after) - allowed for name in guarded))
 
 
 def _metrics(trials: list[Trial]) -> dict[int, dict[str, float]]:
@@ -48,7 +72,7 @@ def _metrics(trials: list[Trial]) -> dict[int, dict[str, float]]:
     return {trial.number: metrics_beside(trial.measurement) for trial in trials if trial.measurement is not None}
 
 
-def _surely_worse(name: str, before: dict[int, dict[str, float]], after: dict[int, dict[str, float]]) -> float:
+def _worse_by(name: str, before: dict[int, dict[str, float]], after: dict[int, dict[str, float]]) -> float:
     """log of how many times worse the metric is at least; -inf where a run does not have it."""
     if not all(name in metrics for metrics in (*before.values(), *after.values())):
         return -math.inf

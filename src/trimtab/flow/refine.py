@@ -343,11 +343,8 @@ def _thinned(
 def _core(task: Task, scorer: Scorer, leader: Config, slack: float) -> set[str]:
     """What brings at least half of the leader's gain without its other lines: all lines of a config that was measured."""
     lines, means = set(leader.difference(task.baseline)), _means(task, scorer)
-    inner = [
-        config
-        for config, mean in means.items()
-        if mean <= _MOST * means[leader] and set(config.difference(task.baseline)) < lines
-    ]
+    most = _MOST * mean_loss(scorer.trials, leader)  # which is not among them where it harms and is proven all the same
+    inner = [config for config, mean in means.items() if mean <= most and set(config.difference(task.baseline)) < lines]
     best = min(inner, key=lambda config: means[config] + slack * _n_lines(task, config), default=None)
     return set() if best is None else set(best.difference(task.baseline))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from trimtab.flow.baseline import N_BASELINE_FIRST
+from trimtab.flow.harm import best_harmless
 from trimtab.flow.losses import fresh_losses
 from trimtab.flow.pairs import proof_pool
 from trimtab.flow.score import Scorer
@@ -128,7 +129,7 @@ def _proof_s(task: Task, scorer: Scorer) -> float:
 
 def _n_pairs(task: Task, scorer: Scorer) -> int:
     """That the proof of the best config so far will need."""
-    best = scorer.best_run
+    best = best_harmless(task, scorer)
     if scorer.refused or (best is not None and best.config == task.baseline):
         best = _best_left(task, scorer)
     if best is None or (best.loss or 0.0) >= 0:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trimtab.flow.budget import Budget
 from trimtab.flow.plays import PlayPhase
 from trimtab.flow.warm import WarmStart
-from trimtab.records import PassesPlan, PrunePlan
+from trimtab.records import PassesPlan, PrunePlan, Role
 
 __all__ = ["Settled"]
 
@@ -22,8 +23,8 @@ class Settled:
         prune: plan of the pruning; None when nothing is pruned.
         passes: plan of a search in passes; None for one over all knobs at once.
         plays: the plays to try first.
-        searched_to: number of the last trial that the history has of the search: what was measured counts, whatever budget of
-            trials is left now. -1: of none.
+        went_on: number of each trial on record after which the search went on, and the role of what followed: what was measured
+            counts, whatever is left of the budget now.
     """
 
     budget: Budget | None = None
@@ -31,4 +32,4 @@ class Settled:
     prune: PrunePlan | None = None
     passes: PassesPlan | None = None
     plays: PlayPhase = field(default_factory=PlayPhase)
-    searched_to: int = -1
+    went_on: Mapping[int, Role] = field(default_factory=dict)

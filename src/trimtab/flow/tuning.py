@@ -113,7 +113,7 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
         scorer.say(line)
     try:
         ended = yield from explore(
-            task, scorer, searcher, log, renewed if _is_plain(settled) else None, searched_to=settled.searched_to
+            task, scorer, searcher, log, renewed if _is_plain(settled) else None, went_on=settled.went_on
         )
         outcome.stop_reason, outcome.stop_kind = ended.reason, StopKind.OVER
     finally:

@@ -76,7 +76,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
         warm_start=outcome.warm_start,
         refused=outcome.refused,
     )
-    if outcome.warm_start is not None and verdict.result != "interrupted":
+    if outcome.warm_start is not None and not outcome.is_interrupted:
         # The past itself is only needed to go on.
         verdict = replace(verdict, warm_start=replace(outcome.warm_start, past=None, starts=None))
     if outcome.plays.plan or outcome.plays.left_out:
@@ -92,11 +92,11 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
 
 
 def _result(outcome: Outcome) -> str:
+    is_proven = outcome.proof is not None and outcome.proof.is_better
     if outcome.is_interrupted:
-        return "interrupted"
-    if outcome.result:
-        return outcome.result
-    return "better" if outcome.proof is not None and outcome.proof.is_better else "no_improvement"
+        # What is proven is so whatever was to follow it.
+        return "better" if is_proven else "interrupted"
+    return outcome.result or ("better" if is_proven else "no_improvement")
 
 
 def _with_proof(verdict: Verdict, proof: Proof) -> Verdict:

@@ -376,7 +376,7 @@ class StopKind(StrEnum):
     UNPROVEN = "unproven"
     """The same, and no proof was to follow."""
     ASKED = "asked"
-    """It was asked to stop before that."""
+    """It was asked to stop before its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,7 +384,8 @@ class Verdict:
     """The result of a study; docs/reference/history.md describes each field. Equal to `Verdict()` while nothing is known.
 
     Attributes:
-        result: "better", "no_improvement", "interrupted", "design" or "bench"; "" while the study runs.
+        result: "better", "no_improvement", "interrupted", "design" or "bench"; "" while the study runs. One that was stopped
+            after a proof was accepted is "better".
     """
 
     result: str = ""
@@ -429,6 +430,11 @@ class Verdict:
     fragment_path: str = ""
     apply_command: str = ""
     undo_command: str = ""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether somebody stopped the study before its end: the same command goes on with it, also where a winner is proven."""
+        return self.stop_kind is StopKind.ASKED
 
     @property
     def is_better(self) -> bool:

@@ -34,13 +34,25 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
     kept = warm if stage.file.search.warm_start != "off" else None
-    searched_to = _searched_to(history.trials(record.id)) if began.budget.trials is not None else -1
-    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays, searched_to=searched_to)
+    went_on = _went_on(without_trouble(history.trials(record.id)), is_one_search=began.budget.trials is not None)
+    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays, went_on=went_on)
 
 
-def _searched_to(trials: Sequence[Trial]) -> int:
-    """Number of the last trial on record that a searcher has asked for, and that counts; -1: there is none."""
-    return max((trial.number for trial in without_trouble(trials) if trial.searcher), default=-1)
+def _went_on(trials: Sequence[Trial], *, is_one_search: bool) -> dict[int, Role]:
+    """Number of each trial on record after which the search went on -> role of what followed: a run of the baseline, or another
+    config. It `is_one_search` up to the last config that a searcher has asked for; else leaders and failed proofs end it."""
+    found: dict[int, Role] = {}
+    following: Role | None = None
+    for trial in reversed(trials):
+        if following is not None:
+            found[trial.number] = following
+        if trial.searcher:
+            following = trial.role
+        elif trial.role is Role.BASELINE and following is not None:
+            following = Role.BASELINE
+        elif not is_one_search:
+            following = None
+    return found
 
 
 def first_budget(stage: Stage, record: StudyRecord) -> Budget:

@@ -87,7 +87,7 @@ def tune(
                 f"the history holds another study named {file.study.name!r} (its file, or a script of its workload, differed)",
                 hint="give the study another name, or start again with --again",
             )
-        if found is not None and found.status in ("proven", "no_improvement"):
+        if found is not None and found.status in ("proven", "no_improvement") and not found.verdict.is_stopped:
             on_accept()
             (say or listener.phase)(
                 f"study {found.name} has ended before: this is its result; --again begins a new one"
@@ -148,7 +148,7 @@ def _run(
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
         verdict = with_files(verdict, stage.stack, state_dir, record.name, listener.phase)
         history.update_study(record.id, status=status, verdict=verdict)
-        if status != "interrupted":
+        if status != "interrupted" and not verdict.is_stopped:
             listener.phase("ranking the knobs")
             _keep_ranks(history, record, verdict, trials)
     return history.study(record.id), trials
@@ -161,7 +161,7 @@ def _settled_of(kept: Verdict) -> Verdict:
 
 def _with_settled(verdict: Verdict, history: History, record: StudyRecord) -> Verdict:
     """What was settled before stays settled, where the study was stopped again before it had come to it."""
-    if verdict.result != "interrupted":
+    if not (verdict.is_stopped or verdict.result == "interrupted"):
         return verdict
     kept = history.study(record.id).verdict
     return replace(
