@@ -223,3 +223,13 @@ def test_a_sample_of_switches_and_few_numbers_is_no_design() -> None:
     switches = [Knob(name=f"s{i}", kind=KnobKind.BOOLEAN, default=False) for i in range(4)]
     space = Space([*flat_space(1).knobs.values(), *switches])
     assert not has_two_levels(sampled(lambda c: float(c["a"]), space, 60))
+
+
+def test_a_label_of_the_servers_own_makes_no_design() -> None:
+    """A range of one choice, and another one that the server runs with: a sample has both, and nothing in it has two levels."""
+    way = Knob(name="way", kind=KnobKind.CHOICE, choices=("lz4",), default="off")
+    space = Space([way, *flat_space(3).knobs.values()])
+    problem = sampled(lambda config: float(config["a"]), space, runs=12)
+    assert {trial.config["way"] for trial in problem.trials} == {"lz4", "off"}
+    assert {trial.role for trial in problem.trials} == {Role.DESIGN}
+    assert not has_two_levels(problem)

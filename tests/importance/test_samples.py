@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.importance.problems import flat_space, sampled
@@ -96,6 +97,19 @@ def test_repeats_are_averaged_and_copies_dropped() -> None:
     assert found.weights.max() == 2.0
     assert "1 trial given twice: counted once." in found.notes
     assert "Averaged with the first run of their config: 1 repeat." in found.notes
+
+
+def test_many_runs_of_one_config_hide_no_other() -> None:
+    """As those of the baseline and of a winner in a study that was proven: all are in its mean, and three count."""
+    often = PROBLEM.trials[0]
+    assert often.loss is not None
+    more = [replace(often, number=100 + i, loss=often.loss + 0.1) for i in range(19)]
+    found = samples_of(replace(PROBLEM, trials=[*PROBLEM.trials, *more]))
+    place = found.configs.index(often.config)
+    assert found.losses[place] == pytest.approx(often.loss + 0.095)
+    assert found.weights[place] == 3.0
+    assert set(np.delete(found.weights, place)) == {1.0}
+    assert found.n_trials == 39
 
 
 def test_a_disaster_does_not_outweigh_everything() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
+import time
 from typing import Any
 
 import pytest
 
 from tests.needs import require
 from trimtab.errors import UsageError
+from trimtab.search.random import RandomSearcher
+from trimtab.space import Config
 
 pytestmark = pytest.mark.needs("optuna")
 
@@ -55,3 +60,62 @@ def test_steps_need_not_be_short_decimals() -> None:
 def test_a_baseline_that_is_no_step_is_named() -> None:
     with pytest.raises(UsageError, match="baseline x=inf is not a value of FloatDistribution"):
         sampled({"x": real(0.0, 1.0, 0.5)}, baseline={"x": float("inf")})
+
+
+def test_processes_that_share_a_study_try_different_configs() -> None:
+    """Though their samplers have the same seed."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    storage, kinds = optuna.storages.InMemoryStorage(), {"x": real(0.0, 1.0)}
+    first = optuna.create_study(study_name="shared", storage=storage, sampler=TrimtabSampler("auto"))
+    first.tell(first.ask(kinds), 1.0)
+    others = [optuna.load_study(study_name="shared", storage=storage, sampler=TrimtabSampler("auto")) for _ in range(3)]
+    running = [study.ask(kinds) for study in (first, *others)]
+    assert len({trial.params["x"] for trial in running}) == 4
+    for study, trial in zip((first, *others), running, strict=True):
+        study.tell(trial, 1.5)
+    assert len({study.ask(kinds).params["x"] for study in (first, *others)} - {t.params["x"] for t in running}) == 4
+
+
+def test_a_study_can_be_pickled_and_goes_on() -> None:
+    """As those of Optuna's own samplers, which people keep in this way."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    study = optuna.create_study(sampler=TrimtabSampler("auto", seed=1))
+    for number in range(3):
+        study.tell(study.ask({"x": real(0.0, 1.0)}), 1.0 + number)
+    again = pickle.loads(pickle.dumps(study))
+    again.tell(again.ask({"x": real(0.0, 1.0)}), 0.5)
+    assert len({trial.params["x"] for trial in again.trials}) == 4
+
+
+def test_a_searcher_is_asked_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where Optuna runs several trials at once."""
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    inside, most, asked = threading.Semaphore(1), list[bool](), list[Config]()
+    ask = RandomSearcher.ask
+
+    def slow(searcher: RandomSearcher, n: int = 1) -> list[Config]:
+        most.append(inside.acquire(blocking=False))
+        time.sleep(0.003)
+        asked.extend(found := ask(searcher, n))
+        if most[-1]:
+            inside.release()
+        return found
+
+    monkeypatch.setattr(RandomSearcher, "ask", slow)
+    study = optuna.create_study(sampler=TrimtabSampler("random", seed=1))
+    study.optimize(lambda trial: 1.0 + trial.suggest_float("x", 0.0, 1.0), n_trials=16, n_jobs=4)
+    assert len(asked) > 8
+    assert all(most)
+    assert len(set(asked)) == len(asked)

@@ -124,6 +124,21 @@ def test_what_is_drawn_lies_near_the_best_and_is_the_same_again() -> None:
     assert all(abs(float(config["cost"]) - 1.0) < 4.0 for config in configs)
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_is_drawn_is_not_measured_again_where_knobs_are_switches(is_told: bool) -> None:
+    """A tenth of a switch's range moves it in few draws of a hundred."""
+    space = Space([Knob(name=f"on_{i}", kind=KnobKind.BOOLEAN, default=False) for i in range(5)])
+    inner = Scripted(lambda n: InternalError("searcher='x' failed"))
+    searcher = FallbackSearcher(inner, space=space, baseline=space.default(), seed=1, say=lambda line: None)
+    asked = []
+    for number in range(20):
+        asked += searcher.ask()
+        if is_told:
+            searcher.tell(replace(trial(asked[-1], float(sum(map(bool, asked[-1].values())))), number=number))
+    assert len(set(asked)) == 20
+    assert all(space.is_feasible(config) for config in searcher.ask(20))  # twelve were left
+
+
 def test_the_best_is_no_single_lucky_trial() -> None:
     """As every searcher it goes by the mean over repeats, and leaves out what failed as often as it ran."""
     searcher = steady(lambda n: InternalError("searcher='x' failed"))

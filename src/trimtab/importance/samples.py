@@ -24,6 +24,10 @@ _NAMES_SHOWN = 8
 _TAIL_START = 2.0
 """Losses above the median by more than so many spreads are compressed, so that a few disasters are not all that counts."""
 
+_MOST_RUNS = 3
+"""Most runs of one config that count: the noise that more of them take away is small beside what a model leaves unexplained, and
+the many of the baseline and of a proven winner would hide all other configs (docs/measurements/importance.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Samples:
@@ -37,7 +41,7 @@ class Samples:
         owner: (f,) which knob each feature belongs to.
         losses: (n,) mean loss of each config as measured.
         y: (n,) the same with the tail of very bad configs compressed.
-        weights: (n,) how many trials each mean is of.
+        weights: (n,) how many trials each mean is of, three at most.
         varied: (d,) whether the knob has more than one value among the configs.
         degrees: (f,) 0 for a feature that never varies, 1 for one with two values, 2 for what varies gradually.
         n_trials: measured trials behind them.
@@ -174,6 +178,7 @@ def _arrays(space: Space, means: dict[Config, list[float]]) -> Samples:
     losses = np.array([float(np.mean(means[config])) for config in configs])
     owner = np.concatenate([np.full(part.stop - part.start, i) for i, part in enumerate(space.feature_slices.values())])
     x = space.features(configs)
+    weights = np.array([min(len(means[config]), _MOST_RUNS) for config in configs], dtype=np.float64)
     degrees = np.array([min(len(np.unique(column)), 3) - 1 for column in x.T], dtype=np.int64)
     varied = np.zeros(space.n_dims, dtype=np.bool_)
     np.logical_or.at(varied, owner, degrees > 0)
@@ -184,7 +189,7 @@ def _arrays(space: Space, means: dict[Config, list[float]]) -> Samples:
         )
     return Samples(
         space=space, configs=tuple(configs), x=x, points=np.array([space.encode(config) for config in configs]),
-        owner=owner, losses=losses, y=_tamed(losses), weights=np.array([float(len(means[c])) for c in configs]),
+        owner=owner, losses=losses, y=_tamed(losses), weights=weights,
         varied=varied, degrees=degrees, n_trials=sum(map(len, means.values())), notes=(),
     )  # fmt: skip
 

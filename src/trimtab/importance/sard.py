@@ -134,7 +134,8 @@ def _own_levels(space: Space, trials: Sequence[Trial]) -> dict[str, tuple[Value,
         values = {trial.config[name] for trial in made}
         n_varied += len(values) > 1
         if len(values) == 2:
-            low, high = sorted(values, key=lambda value: order.get(value, value) if order else value)  # type: ignore[arg-type]
+            # A label that the server has and the range has not comes last, as on its axis.
+            low, high = sorted(values, key=lambda value: (order.get(value, len(order)), value))  # type: ignore[arg-type]
             found[name] = (low, high)
     # A sample of the space has two values of every boolean; that makes no design.
     return found if len(found) == n_varied else {}

@@ -52,7 +52,7 @@ class AdapterSearcher(SearcherBase):
         """A proposal that will get no result."""
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        planned = self._first_new(self._openers())
+        planned = self._opening()
         if planned is not None:
             return planned
         for _ in range(_TRIES if self.parameter_space.parameters else 0):

@@ -128,6 +128,11 @@ class SearcherBase(ABC):
     def _is_new(self, config: Config) -> bool:
         return self.ledger.is_new(config)
 
+    def _loss(self, config: Config) -> float:
+        """Loss of a told config; infinite, which only ranks it last, when it failed, broke a constraint, or is unknown."""
+        evidence = self.ledger.get(config)
+        return evidence.loss if evidence is not None and evidence.is_acceptable else math.inf
+
     def _first_new(self, configs: Iterable[Config]) -> Config | None:
         """The first of `configs` that is feasible and new (see `Ledger.is_new`)."""
         return next((c for c in configs if self._is_new(c) and self.space.is_feasible(c)), None)

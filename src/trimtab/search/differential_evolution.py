@@ -93,11 +93,6 @@ class DifferentialEvolutionSearcher(SearcherBase):
             worst = max(range(len(self._members)), key=lambda place: self._loss(self._members[place]))
             self._members[worst] = best.config
 
-    def _loss(self, config: Config) -> float:
-        """Loss of a told config; infinite, which only ranks it last, when it failed or is not told yet."""
-        evidence = self.ledger.get(config)
-        return evidence.loss if evidence is not None and evidence.is_acceptable else math.inf
-
     def _trial(self, target: int, rng: np.random.Generator) -> Config:
         """The trial vector for a member, repaired to a feasible config."""
         points = [self.space.encode(member) for member in self._members]

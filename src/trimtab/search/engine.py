@@ -121,7 +121,7 @@ class BayesianSearcher(SearcherBase):
                 member.region.told(evidence, is_own=member is asker)
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        planned = self._first_new(self._openers()) or (None if self._is_designed else self._planned())
+        planned = self._opening() or (None if self._is_designed else self._planned())
         if planned is not None:
             return planned
         # While something is pending it may yet be lost to a fault of the machine, and is then asked again.

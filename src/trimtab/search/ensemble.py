@@ -122,7 +122,7 @@ class EnsembleSearcher(SearcherBase):
         return found
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        opener = self._first_new(self._openers())
+        opener = self._opening()
         if opener is not None or self.is_exhausted:
             return opener if opener is not None else self._random_new(rng)
         scores = self.scores()

@@ -13,6 +13,7 @@ are drawn at random, as Optuna's own relational samplers do.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -39,6 +40,10 @@ _STATUS = {
     TrialState.FAIL: (Status.CRASHED, Status.CRASHED),
 }
 """With a value, and without one."""
+
+_ONE_AT_A_TIME = threading.Lock()
+"""Optuna asks from several threads (`n_jobs`), and a searcher is made for one. The lock is of all samplers: one of its own would
+keep a sampler from being pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,10 @@ class TrimtabSampler(BaseSampler):
         self._told: set[int] = set()
         self._asked: dict[int, Config] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the searcher, which cannot be pickled: another one is made and told all trials, as in a new process."""
+        return {**self.__dict__, "_searcher": None}
+
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """The parameters that all finished trials have in common.
 
@@ -122,6 +131,12 @@ class TrimtabSampler(BaseSampler):
         """
         if not search_space:
             return {}
+        with _ONE_AT_A_TIME:
+            return self._sampled(study, trial, search_space)
+
+    def _sampled(
+        self, study: Study, trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]
+    ) -> dict[str, Any]:
         sign = -1.0 if study.direction is StudyDirection.MAXIMIZE else 1.0
         ended = study.get_trials(deepcopy=False, states=tuple(_STATUS))
         self._refer([loss for done in ended if (loss := _loss(done, sign)) is not None])
@@ -136,7 +151,7 @@ class TrimtabSampler(BaseSampler):
                 self._told.add(done.number)
             else:
                 self._withdraw(searcher, done.number, None)
-        config = self._asked[trial.number] = searcher.ask()[0]
+        config = self._asked[trial.number] = _unlike_running(searcher, study, search_space)
         return {name: _outside(kind, config[_word(name)]) for name, kind in search_space.items()}
 
     def sample_independent(
@@ -179,13 +194,27 @@ class TrimtabSampler(BaseSampler):
         return replace(trial, loss=self._reference.relative(trial.loss))
 
     def _trial(self, done: FrozenTrial, search_space: Mapping[str, BaseDistribution], sign: float) -> Trial:
-        config = Config({_word(name): _inside(kind, done.params[name]) for name, kind in search_space.items()})
-        loss = _loss(done, sign)
+        config, loss = _config(done, search_space), _loss(done, sign)
         status, without = _STATUS[done.state]
         status = status if loss is not None else without
         return Trial(
             number=done.number, role=Role.SEARCH, config=config, context=_CONTEXT, status=status, loss=loss
         )  # fmt: skip
+
+
+def _config(trial: FrozenTrial, search_space: Mapping[str, BaseDistribution]) -> Config:
+    return Config({_word(name): _inside(kind, trial.params[name]) for name, kind in search_space.items()})
+
+
+def _unlike_running(searcher: Searcher, study: Study, search_space: Mapping[str, BaseDistribution]) -> Config:
+    """The next config that no running trial has: another process with a sampler of the same seed may have begun one."""
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    taken = {_config(trial, search_space) for trial in running if search_space.keys() <= trial.params.keys()}
+    for _ in taken:
+        config = searcher.ask()[0]
+        if config not in taken:
+            return config
+    return searcher.ask()[0]
 
 
 def _loss(done: FrozenTrial, sign: float) -> float | None:

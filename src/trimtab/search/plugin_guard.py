@@ -3,8 +3,9 @@
 `GuardedSearcher`: what a searcher raises by mistake, and what it answers that is no answer, shows as an error that names it.
 `FallbackSearcher`: whatever the guarded one raises, and whatever it answers that is no config of the space, is made good: a
 value out of range is brought into it, a missing or senseless one is taken from the best config so far, and where there is no
-answer at all, or the same one over and over, one is drawn at random near the best config (about 0.1 of each range away). After
-three failures in a row the searcher is not asked any more. Each of these is said once in words, with the searcher's name.
+answer at all, or the same one over and over, one is drawn at random near the best config (about 0.1 of each range away, or with
+few other values where that is none that was not tried). After three failures in a row the searcher is not asked any more. Each
+of these is said once in words, with the searcher's name.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _MAX_SAME = 3
 """Asks in a row that may be for one config: more of them are no search."""
 
 _RADIUS = 0.1
+_OFFERED = 16
+"""Configs looked at for one that is not known yet."""
 
 
 @runtime_checkable
@@ -151,7 +154,11 @@ class FallbackSearcher:
 
     def ask(self, n: int = 1) -> list[Config]:
         """Configs of the space, whatever the searcher answers."""
-        return [self._one() for _ in range(n)]
+        configs = []
+        for _ in range(n):
+            configs.append(self._one())
+            self._ledger.pending[self._space.canonical(configs[-1])] += 1
+        return configs
 
     def changes_workload(self) -> None:
         """The next config is for another workload than the last one: the same config may well be the best for both."""
@@ -214,7 +221,11 @@ class FallbackSearcher:
         return self._ledger.home if evidence is None else evidence.config
 
     def _near(self) -> Config:
-        """Random around the best config, feasible."""
+        """Random around the best config, feasible, and not known yet where one is found: switches and choices seldom move."""
         space, random = self._space, np.random.default_rng([self._seed, self._n_asked])
         point = space.encode(self._center) + random.normal(0.0, _RADIUS, space.n_dims)
-        return space.repair(space.decode(np.clip(point, 0.0, 1.0)))
+        near = space.repair(space.decode(np.clip(point, 0.0, 1.0)))
+        if self._ledger.is_new(near):
+            return near
+        others = space.neighbours(self._center, random, _OFFERED, radius=_RADIUS)
+        return next(filter(self._ledger.is_new, [*others, *space.sample(_OFFERED, random)]), near)

@@ -105,7 +105,7 @@ class ProjectionSearcher(SearcherBase):
             self._inner.tell(replace(trial, config=place))
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        opener = self._first_new(self._openers())
+        opener = self._opening()
         if opener is not None:
             return opener
         for _ in range(0 if self.is_exhausted else _TRIES):

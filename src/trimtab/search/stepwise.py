@@ -87,11 +87,6 @@ class SteppedSearcher(SearcherBase):
                 return near
         return self._random_new(rng)
 
-    def _loss(self, config: Config) -> float:
-        """Loss of a told config; infinite, which only ranks it last, when it failed, broke a constraint, or is unknown."""
-        evidence = self.ledger.get(config)
-        return evidence.loss if evidence is not None and evidence.is_acceptable else math.inf
-
     def _best_loss(self) -> float:
         best = self.ledger.best()
         return math.inf if best is None else best.loss

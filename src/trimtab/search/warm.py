@@ -143,7 +143,7 @@ class WarmSearcher(BayesianSearcher):
         return 1
 
     def _propose(self, rng: np.random.Generator) -> Config:
-        opener = self._first_new(self._openers())
+        opener = self._opening()
         if opener is not None:
             return opener
         known = kept(measured(self.ledger.evidence), _FIT_CAP)
