@@ -14,8 +14,10 @@ from trimtab.flow import Ask, Scorer, Steps, Study
 from trimtab.flow.explore import early_stop
 from trimtab.flow.harm import as_judged, best_harmless, is_harmful
 from trimtab.flow.refine import refine
+from trimtab.flow.tuning import tuning
 from trimtab.measure import Interval
 from trimtab.records import Role, Trial
+from trimtab.search import FallbackSearcher
 from trimtab.space import Config
 
 FAST, FAIR = config(1), config(2)
@@ -79,6 +81,27 @@ def test_a_searcher_sees_what_harms_as_missing_a_constraint() -> None:
     told = [trial for trial in scorer.trials if trial.config != FAST]
     assert all(seen[trial.config].excess == 0.0 for trial in told)
     assert all(trial.excess == 0.0 for trial in scorer.trials), "the history keeps what was measured"
+
+
+def test_a_study_tells_its_searcher_of_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large values are fast and let clients wait."""
+    told: list[Trial] = []
+
+    class Spy(FallbackSearcher):
+        def tell(self, trial: Trial) -> None:
+            told.append(trial)
+            super().tell(trial)
+
+    monkeypatch.setattr("trimtab.flow.explore.FallbackSearcher", Spy)
+    study, rng = Study(TASK, tuning(TASK)), np.random.default_rng(7)
+    while not study.is_over:
+        for ask in study.next():
+            is_large = int(ask.config["a"]) >= 5
+            slower = (1.6 if is_large else 1.0) * float(np.exp(rng.normal(0.0, 0.01)))
+            study.tell(reply(ask, (150.0 if is_large else 100.0) * float(np.exp(rng.normal(0.0, 0.01))), 20 * slower))
+    seen = {int(trial.config["a"]) >= 5 for trial in told if trial.excess > 0}
+    assert seen == {True}
+    assert all(trial.excess == 0.0 for trial in study.scorer.trials)
 
 
 def test_no_run_is_stopped_early_for_being_slower_than_one_that_harms() -> None:

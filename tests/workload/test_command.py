@@ -383,11 +383,12 @@ def test_a_run_that_may_not_be_killed_is_waited_for(tmp_path: Path, strangers: N
 
 
 def test_a_run_that_can_neither_be_killed_nor_ends_is_told(tmp_path: Path, strangers: None) -> None:
-    command = "sh -c 'touch begun; exec sleep 8'"
+    command = "sh -c 'echo $$ > pid; mv pid begun; exec sleep 60'"
     run = made(tmp_path, command=command, timeout="200ms").start(ENDPOINT, seed=1, duration_s=60)
     await_file(tmp_path / "begun")
     with pytest.raises(LoadError, match=r"command='sh' goes on after its trial, and cannot be killed: pid=\d+"):
         run.stop()
+    os.kill(int((tmp_path / "begun").read_text()), signal.SIGKILL)
 
 
 def test_a_before_that_takes_too_long_and_may_not_be_killed_is_told(

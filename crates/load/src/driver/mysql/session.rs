@@ -74,7 +74,7 @@ impl MysqlSession {
 
     fn encode(&mut self, request: &SqlRequest) -> Result<(), Failure> {
         match &request.command {
-            SqlCommand::Begin => self.link.wire.command(COM_QUERY).extend(b"BEGIN"),
+            SqlCommand::Begin => self.link.wire.command(COM_QUERY).extend(b"START TRANSACTION"),
             SqlCommand::Commit => self.link.wire.command(COM_QUERY).extend(b"COMMIT"),
             SqlCommand::Rollback => self.link.wire.command(COM_QUERY).extend(b"ROLLBACK"),
             SqlCommand::Text(text) => self.link.wire.command(COM_QUERY).extend(text.as_bytes()),
