@@ -139,7 +139,11 @@ def memory_lines(
     """
     machine = f"machine {format_size(limits.memory_bytes)} ({limits.memory_source})"
     budget = f"budget {format_size(budget_bytes)}, {machine if is_here else _UNSEEN}"
-    limit = "held by a cgroup" if is_limited else "the memory settings must fit into it together; no cgroup holds the server to it"
+    limit = (
+        "held by a cgroup"
+        if is_limited
+        else "the memory settings must fit into it together; no cgroup holds the server to it"
+    )
     none, one = (total_with(n) for n in (0, 1))
     n_clients = int((budget_bytes - none) // (one - none)) if one > none else 0
     room = f"leaves room for {counted(n_clients, 'client')}, each with {format_size(one - none)}"
