@@ -34,7 +34,7 @@ _NO_LIMIT = 10**9
 def _ranked(problem: RankProblem, five: tuple[str, ...], most_runs: int) -> tuple[float, ...]:
     """The figures, the more the better, where so many runs of one config count."""
     samples._MOST_RUNS = most_runs
-    found = rank_knobs(replace(problem, memo={}))  # what is worked out of the trials is kept there
+    found = rank_knobs(replace(problem))  # anew: a problem keeps what was worked out of its trials
     share = sum(each.score for each in found.knobs if each.knob in five)
     return share, sum(name in five for name in found.names[:5]), -places(found.names, five)
 
