@@ -92,6 +92,15 @@ def test_again_begins_it_again(opened: Opened, tmp_path: Path, how: str) -> None
     assert [each.status for each in sessions.summaries()] == ["stopped", "running"]
 
 
+def require_ended_as_stuck(sessions: Sessions, bug: str) -> None:
+    """That a session of four trials is refused for a bug, and can be ended."""
+    why = f"session='s' cannot go on: a bug in Trimtab: {bug}"
+    with pytest.raises(StuckError, match=why), sessions.use("s"):
+        pass
+    assert sessions.stop_stuck("s")
+    assert [(each.status, each.n_trials) for each in sessions.summaries()] == [("stopped", 4)]
+
+
 def test_a_bug_that_shows_when_it_is_told_again_does_not_keep_it_from_being_ended(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,11 +113,7 @@ def test_a_bug_that_shows_when_it_is_told_again_does_not_keep_it_from_being_ende
         raise ZeroDivisionError("float division by zero")
 
     monkeypatch.setattr(Course, "tell", broken)
-    why = "session='s' cannot go on: a bug in Trimtab: ZeroDivisionError: float division by zero"
-    with pytest.raises(StuckError, match=why), sessions.use("s"):
-        pass
-    assert sessions.stop_stuck("s")
-    assert [(each.status, each.n_trials) for each in sessions.summaries()] == [("stopped", 4)]
+    require_ended_as_stuck(sessions, "ZeroDivisionError: float division by zero")
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -127,11 +132,7 @@ def test_a_layer_that_cannot_be_made_again_does_not_keep_it_from_being_ended(
         raise OSError("the disk of the plug-in is gone")
 
     monkeypatch.setattr(CacheLayer, "__init__", broken)
-    why = "session='s' cannot go on: a bug in Trimtab: OSError: the disk of the plug-in is gone"
-    with pytest.raises(StuckError, match=why), sessions.use("s"):
-        pass
-    assert sessions.stop_stuck("s")
-    assert [(each.status, each.n_trials) for each in sessions.summaries()] == [("stopped", 4)]
+    require_ended_as_stuck(sessions, "OSError: the disk of the plug-in is gone")
 
 
 def test_a_history_that_cannot_be_used_now_ends_nothing(
