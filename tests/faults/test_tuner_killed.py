@@ -193,6 +193,48 @@ def test_T5_signal_twice_still_restores(own_place_18: Place, number: signal.Sign
     check_invariants(place, before, ran=ran, code=130)
 
 
+INTERRUPTED = """
+import os, signal, sys
+from trimtab.systems.postgresql.rescue import ServerRescue
+from trimtab.trial import TrialRoom
+
+def interrupting(once, *, after):
+    def wrapped(*arguments):
+        done = once(*arguments)
+        if after(arguments, done) and len(sent) < 2:
+            sent.append(os.kill(os.getpid(), signal.SIGINT))
+        return done
+
+    return wrapped
+
+sent = []
+TrialRoom._apply = interrupting(TrialRoom._apply, after=lambda arguments, _: arguments[2] == 3)
+ServerRescue._files_back = interrupting(ServerRescue._files_back, after=lambda _, is_changed: bool(sent) and is_changed)
+from trimtab.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_T5_second_signal_half_way_back_is_no_change_of_somebody_elses(place_18: Place, tmp_path: Path) -> None:
+    before = take_picture(place_18.server)
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    ended = start_trimtab(
+        ["tune", "study.toml"],
+        script=script,
+        cwd=place_18.folder,
+        env=place_18.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    _, err = ended.communicate(timeout=120)
+    assert ended.returncode == 130, err
+    assert "somebody else" not in err
+    check_unmixed(take_picture(place_18.server), before)
+    assert Journal(place_18.state).open_entries() == []
+    check_invariants(place_18, before)
+
+
 def test_T6_stopped_tuner_is_undone_and_its_trial_made_again(own_place_18: Place) -> None:
     place = own_place_18
     place.environment["TRIMTAB_DEADMAN"] = "2"

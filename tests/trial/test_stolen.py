@@ -198,9 +198,12 @@ def test_it_does_not_wait_for_longer_than_the_run_took(monkeypatch: pytest.Monke
 
 def test_what_is_taken_at_this_moment_is_seen_by_a_busy_core() -> None:
     began_s = time.thread_time()
-    assert (share := SHARE_TAKEN()) is not None
-    assert 0 <= share <= (os.cpu_count() or 1) * 1.5
-    assert time.thread_time() - began_s > 0.02
+    for _ in range(10):  # a crowded machine may give the core to others for nearly all of one look
+        assert (share := SHARE_TAKEN()) is not None
+        assert 0 <= share <= (os.cpu_count() or 1) * 1.5
+        if time.thread_time() - began_s > 0.02:
+            return
+    pytest.fail("it has kept no core busy")
 
 
 def test_a_machine_that_does_not_say_what_is_taken_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,15 +209,19 @@ class Sentry:
         self._is_changing = False
         return self.own
 
+    def restoring(self) -> None:
+        """The way back begins: one that is cut off, by a second Ctrl-C say, leaves the system half way."""
+        self._is_changing = True
+
     def restored(self) -> None:
         """Nothing is ours any more; a picture that cannot be taken now (no login) waits for the next change."""
         self.own = Own()
-        self._is_changing = False
         self._forensics.mark()
         try:
             self._left = self._look().after_own_change(self._left)
         except TargetError:
             self._left = None
+        self._is_changing = False
 
     def await_reason(self) -> None:
         """See `Forensics.await_reason`."""

@@ -285,6 +285,7 @@ class System(Catalogued[S, R]):
         Raises:
             RestoreError: something of ours still stands; the hint says how to do it by hand.
         """
+        self._sentry.restoring()
         done = self._take_back(snapshot, self._sentry.own if own is None else own, restarts)
         self._base = snapshot
         self._sentry.restored()
