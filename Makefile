@@ -126,7 +126,7 @@ servers: $(DEV)
 # Says what tests would need and this machine lacks. In CI (CI=true, as root) it is installed, and what is missing fails.
 needs: $(DEV)
 	@if [ "$$CI" = true ] && [ "$$(id -u)" -eq 0 ]; then $(MAKE) --no-print-directory servers; fi
-	@$(BIN)/python -m tests.needs || echo "tests that need these are skipped (with CI=true: fail)"
+	@$(BIN)/python -m tests.needs || echo "tests that need these are skipped; with CI=true they fail, unless tests/allowed_skips.txt allows it"
 
 # A PostgreSQL with assertions, once, from Debian's sources: minutes of CPU.
 asserting: $(DEV)

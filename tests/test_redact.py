@@ -25,6 +25,9 @@ def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("postgresql://u:hunter2@h:5432/d", "postgresql://u:***@h:5432/d"),
         ("postgresql://u:p@ss/w@h/d and more", "postgresql://u:***@h/d and more"),
         ("mysql+pymysql://u:x@h", "mysql+pymysql://u:***@h"),
+        ("postgresql://u:it's'n@h/d", "postgresql://u:***@h/d"),
+        ("['postgresql://u:x@h/d', 'a@b']", "['postgresql://u:***@h/d', 'a@b']"),
+        ('{"url":"redis://:x@h","mail":"a@b"}', '{"url":"redis://:***@h","mail":"a@b"}'),
         ("host=h password=hunter2 user=u", "host=h password=*** user=u"),
         (r"host=h password='hun\'t er2' user=u", "host=h password=*** user=u"),
         ("PGPASSWORD=hunter2 psql", "PGPASSWORD=*** psql"),
@@ -44,6 +47,18 @@ def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("mongosh -u root -p hunter2 --eval x", "mongosh -u root -p *** --eval x"),
         ("redis-cli -a hunter2 SHUTDOWN", "redis-cli -a *** SHUTDOWN"),
         ("curl -s -u root:hunter2 http://h/again", "curl -s -u root:*** http://h/again"),
+        ("curl -H 'Authorization: Bearer hunter2' http://h", "curl -H 'Authorization: ***' http://h"),
+        ("curl http://h/?access_token=hunter2&n=1", "curl http://h/?access_token=***&n=1"),
+        ("cqlsh -u cassandra -p hunter2 -e x", "cqlsh -u cassandra -p *** -e x"),
+        ("nodetool -u jmx -pw hunter2 drain", "nodetool -u jmx -pw *** drain"),
+        ("SSHPASS=hunter2 sshpass -e ssh db", "SSHPASS=*** sshpass -e ssh db"),
+        ("DB_PASS=hunter2 TRIMTAB_TOKEN=hunter2 ./run", "DB_PASS=*** TRIMTAB_TOKEN=*** ./run"),
+        ("AWS_SECRET_ACCESS_KEY=hunter2 s5cmd ls", "AWS_SECRET_ACCESS_KEY=*** s5cmd ls"),
+        ("['mysql', '--password', 'hunter2', '-e', 'x']", "['mysql', '--password', '***', '-e', 'x']"),
+        (
+            "passes='tiers' bypass=on max_token=256 token_aware=no",
+            "passes='tiers' bypass=on max_token=256 token_aware=no",
+        ),
         ("mysql -p -P 3306", "mysql -p -P 3306"),
         ("mysqld -port 3306", "mysqld -port 3306"),
         ("psql -p 5432 -h h", "psql -p 5432 -h h"),
@@ -91,14 +106,17 @@ def test_settings_lose_passwords_at_every_depth() -> None:
         "ssl_passphrase": "hunter2",
         "env": {"MYSQL_PWD": "hunter2", "REDISCLI_AUTH": "hunter2", "SEED": "1"},
         "passwords": ["hunter2", {"deep": "hunter2"}],
+        "headers": {"Authorization": "Bearer hunter2", "Cookie": "sid=hunter2", "Accept": "text/html"},
         "password_reuse": 5,
+        "cookies": True,
         "count": 3,
         "kind": "postgresql",
     }
     kept = redact_settings(settings)
     assert "hunter2" not in str(kept)
     assert (kept["count"], kept["kind"], kept["password"]) == (3, "postgresql", "***")
-    assert (kept["env"]["SEED"], kept["password_reuse"]) == ("1", 5)
+    assert (kept["env"]["SEED"], kept["password_reuse"], kept["cookies"]) == ("1", 5, True)
+    assert kept["headers"]["Accept"] == "text/html"
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ struct tt_session {
     long status;
     double wait_s, gain;
     int is_proven;
+    long n_restarts;
 };
 
 /* A copy to be freed; NULL when memory is short. The other one is without the spaces and ends of lines around the text. */

@@ -92,7 +92,11 @@ static void test_conversation(tt_session *s) {
         {200, "{\"state\":\"point\",\"ticket\":\"1.7.1.x\",\"config\":{\"size\":4}," BEST "}"},
         {404, "{\"status\":404,\"detail\":\"ticket='1.7.1.x' was never handed out\",\"unknown\":\"ticket\"}"},
         {200, "{\"state\":\"ended\",\"result\":\"better\"," BEST "}"},
+        {503, "{\"status\":503,\"detail\":\"the answer was lost on the way\"}"},
+        {200, "{\"state\":\"running\"," BEST "}"},
+        {200, "{\"state\":\"running\"," BEST "}"},
         {200, "{\"state\":\"point\",\"ticket\":\"2.0.1.x\",\"config\":{\"size\":5}," BEST "}"},
+        {404, "{\"status\":404,\"detail\":\"session='s' has no such client\"}"},
         {0, NULL},
     };
     begin(0);
@@ -100,7 +104,11 @@ static void test_conversation(tt_session *s) {
     require(tt_join(s) == 0 && tt_fetch(s) == TT_POINT, "a point");
     require(tt_report(s, 1.0) == 0 && played.n_tries == 3, "a point that the server has lost is no reason to join again");
     require(tt_fetch(s) == TT_ENDED && strcmp(tt_result(s), "better") == 0, "the end");
+    require(tt_control(s, "restart") == 0 && played.n_tries == 6, "a restart that was sent twice");
+    require(strcmp(played.body, "{\"request\":\"c1.1\"}") == 0, "what is sent again says that it is the same restart");
+    require(tt_control(s, "restart") == 0 && strcmp(played.body, "{\"request\":\"c1.2\"}") == 0, "another restart");
     require(tt_fetch(s) == TT_POINT && strcmp(tt_result(s), "") == 0, "a session that was restarted has no result");
+    require(tt_leave(s) == 0 && !*tt_error(s), "a client that the server does not know has left");
 }
 
 int main(void) {

@@ -385,9 +385,22 @@ int tt_is_proven(const tt_session *s) { return s->is_proven; }
 
 const char *tt_result(const tt_session *s) { return s->result; }
 
+/* What a control says: a restart that is sent again, because its answer was lost, is to be known for the same one. */
+static void put_control(tt_session *s, tt_buffer *body, const char *what) {
+    tt_put(body, "{");
+    if (s->client && strcmp(what, "restart") == 0) {
+        tt_put(body, "\"request\":\"");
+        tt_put(body, s->client);
+        tt_put(body, ".");
+        tt_put_long(body, ++s->n_restarts);
+        tt_put(body, "\"");
+    }
+    tt_put(body, "}");
+}
+
 int tt_control(tt_session *s, const char *what) {
     static const char *const known[] = {"pause", "resume", "finish", "stop", "restart"};
-    tt_buffer path = {0};
+    tt_buffer path = {0}, body = {0};
     size_t i;
     int outcome;
     for (i = 0; i < sizeof known / sizeof *known && strcmp(known[i], what) != 0; i++) {
@@ -395,8 +408,10 @@ int tt_control(tt_session *s, const char *what) {
     if (i == sizeof known / sizeof *known) return tt_failed(s, "no such control", "use pause, resume, finish, stop or restart");
     outcome = tt_path_of(s, &path, "/");
     tt_put(&path, what);
-    if (outcome == 0) outcome = path.failed ? tt_short_of_memory(s) : tt_request(s, "POST", path.text, "{}");
+    put_control(s, &body, what);
+    if (outcome == 0) outcome = path.failed || body.failed ? tt_short_of_memory(s) : tt_request(s, "POST", path.text, body.text);
     tt_buffer_free(&path);
+    tt_buffer_free(&body);
     return outcome;
 }
 
@@ -413,6 +428,10 @@ int tt_leave(tt_session *s) {
     tt_put(&path, s->client);
     if (outcome == 0) outcome = path.failed ? tt_short_of_memory(s) : tt_request(s, "DELETE", path.text, NULL);
     tt_buffer_free(&path);
+    if (outcome < 0 && s->status == 404) { /* it has left: the answer to its first try was lost, or the server was started anew */
+        s->error.length = 0;
+        outcome = 0;
+    }
     free(s->client);
     s->client = NULL;
     free(s->ticket);

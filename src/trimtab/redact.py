@@ -31,11 +31,18 @@ _VARIABLES = ("PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH", "MONGO_PASSWORD")
 MASK = "***"
 
 # Patterns are text: `re` compiles (and keeps) those that a process meets; all of them at import would cost every command 7 ms.
-_URL = r"(?i)(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):(?P<password>[^\s'\"]*)@(?=[^\s@]*)"
-_WORDS = r"passw(?:or)?d|passphrase|pwd|secret|api[_-]?key|rediscli_auth"
+# A quote ends a URL where what stands between quotes ends; else it is the password's. No password is longer: hostile text is.
+_URL = (
+    r"(?i)(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/@:'\"]*):"
+    r"(?P<password>(?:[^\s'\"]|['\"](?![\s,;:)\]}])){0,4000})@(?=[^\s@]*)"
+)
+_WORDS = r"passw(?:or)?d|passphrase|pwd|secret|(?:api|access|secret)[_-]?key|rediscli_auth"
+# A number behind a word that may mean something else (`max_token=256`) is none. An option and its value may be words of a list.
 # A bare value ends at a blank, & or ;, and at a comma or a quote behind which nothing follows at once.
 _PAIR = (
-    rf"(?i)(?P<key>\b\w*(?:{_WORDS})(?:\s*=\s*|[\"']\s*:\s*)|(?<!\S)--[\w-]*(?:{_WORDS})[ \t]+(?!-))"
+    rf"(?i)(?P<key>\b\w*(?:{_WORDS})(?:\s*=\s*|[\"']\s*:\s*)"
+    r"|\b(?:\w*_)?(?:token|(?:ssh)?pass)(?:\s*=\s*|[\"']\s*:\s*)(?!\d{1,6}\b)"
+    rf"|(?<![^\s'\"])--[\w-]*(?:{_WORDS})(?:[ \t]+|['\"],[ \t]*['\"])(?!-))"
     r"(?P<value>\*{3}(?!\w)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+(?:[,'\"]+[^\s&,;'\"]+)*)"
 )
 # A short option is a password only behind the program that takes it for one: `psql -p5432` and `cp -pr` are none.
@@ -49,9 +56,12 @@ _CLIENTS = {
     "mongo": (r"mongo(?:sh|dump|restore|export|import|stat|top)?", r"-p[\s'\",]+"),
     "-cli": (r"(?:redis|valkey)-cli", r"(?:-a|--pass)[\s'\",]+"),
     "curl": ("curl", r"(?:-u|--user)[\s'\",]*[^\s:'\"]*:"),
+    "cqlsh": ("cqlsh", r"-p[\s'\",]+"),
+    "nodetool": ("nodetool", r"-pw[\s'\",]+"),
 }
 """Word without which there is nothing to look for -> the programs, and the option up to its password."""
-_SECRET_KEY = rf"(?i){_WORDS}|token"
+_HEADER = r"(?i)(?P<key>\b(?:authorization|cookie)\s*:\s*)[^'\"\n]+"
+_SECRET_KEY = rf"(?i){_WORDS}|token|authorization|cookie"
 
 _secrets: set[str] = set()
 
@@ -84,6 +94,8 @@ def redact(text: str) -> str:
     for word, (program, option) in _CLIENTS.items():
         if word in text:
             text = re.sub(_OPTIONS.format(program=program, option=option), rf"\g<key>{MASK}", text)
+    if "uthorization" in text or "ookie" in text:
+        text = re.sub(_HEADER, rf"\g<key>{MASK}", text)
     return re.sub(_PAIR, rf"\g<key>{MASK}", text)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
@@ -10,12 +9,15 @@ import re
 import shlex
 import signal
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
+from trimtab.history import History, StudyCopy
+from trimtab.records import Verdict
 from trimtab.report import Progress
 
 pytestmark = pytest.mark.slow
@@ -203,6 +205,20 @@ def test_a_study_given_by_its_number_is_undone_by_its_name(
     assert json.loads(run("apply", "#1", "--yes", "--json").out)["undo"] == "trimtab rollback fake"
 
 
+def test_where_the_newest_study_has_no_winner_that_of_an_older_one_is_named(run: Run, tuned: FakeStudy) -> None:
+    with History.open(tuned.path / "state" / "history.db") as history:
+        won = history.study(1)
+        history.add_copies([StudyCopy(replace(won, status="stopped", verdict=Verdict()), [], [])])
+    ran = run("apply", "fake", "--yes")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "error: study='fake' has no proven winner: its status is 'stopped'\n"
+        "hint: an older study of this name has one; to apply it: trimtab apply '#1'\n"
+    )
+    assert "apply it: trimtab apply '#1' --study study.toml\n" in run("apply", "study.toml").err
+    assert run("apply", "#1", "--yes").code == 0
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".xml"])
 def test_what_came_without_its_verdict_has_no_winner(run: Run, tuned: FakeStudy, suffix: str) -> None:
     found = dict(tuned.target.values)
@@ -267,14 +283,8 @@ def test_printed_commands_work_where_they_are_printed(
     assert "to apply: trimtab apply fake\n" in run("report", "fake").out
 
 
-def test_the_result_is_shown_where_the_page_cannot_be_written(
-    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*args: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("trimtab.report.html._write", full)
-    ran = run("tune", "study.toml", "--quiet", "--html", "page.html")
+def test_the_result_is_shown_where_the_page_cannot_be_written(run: Run, study: FakeStudy) -> None:
+    ran = run("tune", "study.toml", "--quiet", "--html", "/dev/full")
     assert ran.code == 3
     assert "times as fast as yours" in ran.out
     assert "no space left on the disk" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from importlib.metadata import EntryPoint, EntryPoints
@@ -27,6 +28,14 @@ def test_without_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         "error: a bug in Trimtab: IndexError: list index out of range",
         "hint: please report it; no file about it could be written: No usable temporary directory found in ['/tmp']",
     ]
+
+
+def test_of_a_path_that_is_no_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("trimtab.cli._complain", lambda message, hint: None)  # stderr takes it; that of tests does not
+    _report_bug(IndexError(os.fsdecode(b"no \xe4.toml")))
+    (file,) = tmp_path.glob("trimtab-bug-*.txt")
+    assert r"IndexError: no \udce4.toml" in file.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_options_that_exclude_each_other_are_refused(run: Run, study: FakeStudy,
 
 @pytest.mark.slow
 def test_history_lists_studies(run: Run, tuned: FakeStudy) -> None:
-    assert "\nfake  proven  " in run("history", "list").out
+    assert "\n#1  fake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]
     assert row["status"] == "proven"
 
@@ -278,7 +278,7 @@ def test_knobs_shows_values_ranges_and_locks(run: Run, study: FakeStudy) -> None
     ran = run("knobs", "study.toml")
     assert "* cache" in ran.out
     assert "128MB" in ran.out
-    assert "locked: " in ran.out
+    assert "class durability is locked" in ran.out
     assert all(line == line.rstrip() for line in ran.out.splitlines())
     rows = {row["name"]: row for row in json.loads(run("knobs", "study.toml", "--json").out)["knobs"]}
     assert rows["cache"]["restart"] == "restart"

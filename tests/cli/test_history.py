@@ -15,11 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from tests.history.real import unpack_real
 from tests.history.samples import MACHINE, make_trial, study_values
 from trimtab.cli import main
 from trimtab.cli.history_command import SUBCOMMANDS
+from trimtab.cli.history_options import table
 from trimtab.errors import UsageError
 from trimtab.history import History
 from trimtab.host import read_limits
@@ -47,6 +49,13 @@ def run(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path, monkeypatch: 
     return run
 
 
+def test_columns_are_below_each_other_whatever_their_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    table(("name", "status"), [("在庫データベース", "proven"), ("cafe\u0301", "stopped"), ("shop", "running")])
+    lines = capsys.readouterr().out.splitlines()
+    words = ("status", "proven", "stopped", "running")
+    assert {cell_len(line[: line.index(word)]) for line, word in zip(lines, words, strict=True)} == {18}
+
+
 @pytest.fixture
 def filled(tmp_path: Path) -> Path:
     path = tmp_path / "state" / "history.db"
@@ -67,9 +76,9 @@ def filled(tmp_path: Path) -> Path:
 def test_list(run: Run, filled: Path) -> None:
     assert run("list") == (
         0,
-        "name  status   trials  begun                 objective   target      version  workload\n"
-        "tpch  proven   2       2026-05-31T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n"
-        "shop  stopped  2       2026-06-01T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n",
+        "id  name  status   trials  begun                 objective   target      version  workload\n"
+        "#1  tpch  proven   2       2026-05-31T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n"
+        "#2  shop  stopped  2       2026-06-01T12:30:00Z  throughput  postgresql  18.1     tpch 4Q6 scale 0.1\n",
         "",
     )
     data = json.loads(run("list", "--json")[1])

@@ -102,6 +102,19 @@ def test_a_character_that_the_encoding_lacks_is_printed_as_its_code(monkeypatch:
     assert kept.getvalue() == b"128MB \\u2192 1GB\n"
 
 
+def test_a_path_that_is_no_text_is_printed_as_it_is_and_in_json_with_an_escape(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for options, shown in ([], b"wrote %s/\xe4-0: "), (["--json"], b'"file": "%s/\\udce4-1"'):
+        kept = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(kept, encoding="utf-8", errors="strict"))
+        copy = tmp_path / f"{os.fsdecode(bytes([0xE4]))}-{len(options)}"
+        with pytest.raises(SystemExit) as ended:
+            main(["history", "backup", str(copy), *options])
+        assert not ended.value.code
+        assert shown % bytes(tmp_path) in kept.getvalue()
+
+
 @pytest.mark.parametrize("command", ["", "history", "catalog"])
 def test_a_group_alone_shows_its_help_and_calls_it_no_error(run: Run, command: str) -> None:
     ran = run(*command.split())

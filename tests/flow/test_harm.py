@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.flow.test_study import BASELINE, TASK, answer, config, measured
-from trimtab.flow import Ask, Scorer, Steps, Study
+from trimtab.flow import Ask, Scorer, Steps, Study, Task, harm
 from trimtab.flow.explore import early_stop
 from trimtab.flow.harm import as_judged, best_harmless, is_harmful
 from trimtab.flow.refine import refine
@@ -177,3 +177,34 @@ def test_a_machine_that_has_become_slower_is_no_harm() -> None:
             slower = (1.3 if ask.number > 10 else 1.0) * float(np.exp(rng.normal(0.0, 0.02)))
             study.tell(reply(ask, (110 if ask.config == FAIR else 100) / slower, 20 * slower))
     assert not is_harmful(TASK, study.scorer, FAIR)
+
+
+def test_the_harm_of_a_config_is_worked_out_once_until_more_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study asks several times for each trial, and of each config that is fast by harm: seconds for a few hundred trials."""
+    worked_out: list[Config] = []
+
+    def noted(task: Task, scorer: Scorer, each: Config) -> float:
+        worked_out.append(each)
+        return found(task, scorer, each)
+
+    found = harm._worked_out
+    _, scorer = studied({FAST: (1.5, always(3.0)), FAIR: (1.2, always(1.0))}, is_refined=False)
+    scorer.harms.clear()
+    monkeypatch.setattr(harm, "_worked_out", noted)
+    for _ in range(3):
+        best = best_harmless(TASK, scorer)
+        assert best is not None
+        assert best.config == FAIR
+    assert worked_out == [FAST, FAIR]
+    once_more = Ask(config=FAST, role=Role.REPEAT, number=len(scorer.trials))
+    scorer.take(reply(once_more, 150.0, 20.0))
+    assert is_harmful(TASK, scorer, FAIR) is False
+    is_harmful(TASK, scorer, FAST)
+    assert worked_out == [FAST, FAIR, FAST], "what it has run once more"
+    scorer.take(reply(Ask(config=BASELINE, role=Role.BASELINE, number=len(scorer.trials)), 100.0, 20.0))
+    is_harmful(TASK, scorer, FAIR)
+    assert worked_out[3:] == [FAIR], "with another run of the baseline"
+    (last,) = scorer.trials[-1:]
+    scorer.invalidate(last.number, "x")
+    is_harmful(TASK, scorer, FAIR)
+    assert worked_out[4:] == [FAIR], "without it"

@@ -110,3 +110,17 @@ def test_what_was_never_told_cannot_be_invalid() -> None:
     study.tell(failed)
     with pytest.raises(UsageError, match="no measurement"):
         study.invalidate(ask.number, "x")
+
+
+@pytest.mark.parametrize("searcher", ["sobol", "random"])
+def test_what_is_under_way_is_not_asked_for_again(searcher: str) -> None:
+    """The searcher that begins anew does not know of it."""
+    study, rng = begun(searcher), np.random.default_rng(1)
+    wrong = go_on(study, rng, role=Role.SEARCH)[-1]
+    study.tell(too_good(wrong, rng))
+    open_ones = list(study.next(4))
+    study.invalidate(wrong.number, "x")
+    open_ones += study.next(4)
+    assert len(open_ones) == 8
+    searched = [ask.config for ask in open_ones if ask.role is Role.SEARCH]
+    assert len(set(searched)) == len(searched) >= 6

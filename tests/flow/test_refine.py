@@ -42,6 +42,7 @@ class Machine:
         self.track, self.mean_cost_s, self.noise_sd, self.best_run = BaselineTrack(), COST_S, 0.01, None
         self.refused, self.refused_at_s, self.level, self.in_question = list[Config](), 0.0, 0.95, self.trials
         self.par, self.pair_run_cost_s, self.may_try_new = 0.0, COST_S, True
+        self.harms = dict[Config, float]()
 
     @property
     def spent_s(self) -> float:
@@ -202,7 +203,7 @@ def test_what_has_failed_once_does_not_lead_though_no_run_is_left() -> None:
         for i, (config, status, loss) in enumerate(told)
     ]
     task: Any = SimpleNamespace(baseline=Config({"a": 0.0, "b": 0.0}), objective=Objective("throughput"))
-    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.01, in_question=trials, par=0.0)
+    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.01, in_question=trials, par=0.0, harms={})
     spent: Any = SimpleNamespace(is_empty=True)
     with pytest.raises(StopIteration) as end:
         next(_leader(task, scorer, spent))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab.flow import Budget, ProofOptions
-from trimtab.flow.explore import _has_leader
+from trimtab.flow.explore import _has_leader, _kept_s
 from trimtab.flow.reserve import (
     finish_reserve_s,
     least_proof_s,
@@ -46,6 +46,7 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
         refused_at_s=0.0,
         level=0.95,
         par=0.0,
+        harms={},
     )
 
 
@@ -116,6 +117,16 @@ def test_leaders_that_noise_hides_get_more_runs_but_not_more_than_their_share() 
     assert refine_runs(task(Budget(trials=25)), found(0.05, 0.06)) == 6
     assert refine_runs(task(Budget(trials=100)), found(0.05, 0.06)) == 15
     assert refine_runs(task(Budget(trials=1000)), found(0.05, 0.06)) == 24
+
+
+def test_after_a_failed_proof_a_run_is_kept_for_a_repeat_of_the_next_leader() -> None:
+    """Of the little time that is left, the leaders' share is less than that."""
+    leads, none_leads = found(1.0, 0.04), found(-0.05, 0.04)
+    for scorer in (leads, none_leads):
+        scorer.refused, scorer.refused_at_s = [Config({"cache": 1})], 1700.0
+    assert finish_reserve_s(HALF_AN_HOUR, leads) == pytest.approx(0.6 * 100)
+    assert refine_reserve_s(HALF_AN_HOUR, leads) == COST_S
+    assert [_kept_s(HALF_AN_HOUR, scorer) for scorer in (leads, none_leads)] == pytest.approx([60 + COST_S] * 2)
 
 
 def test_while_nothing_is_better_than_the_baseline_no_pairs_are_counted_for_it() -> None:

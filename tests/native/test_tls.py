@@ -122,6 +122,11 @@ def test_a_client_shows_its_certificate(secured: Secured) -> None:
         secured.driver(tls="require", certificate=certificate, key=its_key)
 
 
+def test_a_client_may_show_a_certificate_of_the_first_version(secured: Secured) -> None:
+    certificate, key = secured.authority.sign_plainly("first", "/CN=shown")
+    runs(secured.driver(user="shown", password=None, tls="require", certificate=certificate, key=key))
+
+
 def test_a_certificate_that_has_expired_is_refused(secured: Secured) -> None:
     certificate, key = secured.authority.sign("old", "/CN=db", names="IP:127.0.0.1", expired=True)
     with private_mariadb(

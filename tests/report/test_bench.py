@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -196,9 +197,9 @@ def test_what_the_workload_remarks_is_shown() -> None:
 FRAME = Frame(4, 90, 6, 89.5, 4, 3, 1500, 9000, 20_000, 120, 7, 0.25)
 
 
-def progress_of(*frames: Frame, every_second: bool = False, terminal: bool = False) -> str:
+def progress_of(*frames: Frame, every_second: bool = False, terminal: bool = False, width: int = 140) -> str:
     out = io.StringIO()
-    console = Console(file=out, width=140, force_terminal=terminal, color_system=None)
+    console = Console(file=out, width=width, force_terminal=terminal, color_system=None)
     with BenchProgress(console, every_second=every_second) as progress:
         progress.say("run 1 of 1:\x1b[31m red")
         progress.step("load")
@@ -245,3 +246,14 @@ def test_a_terminal_gets_a_live_table() -> None:
     assert "/s done" not in text
     for cell in ("89.5", "1.5", "20", "0.12", "25 %", "steal", "31 %"):
         assert cell in text
+
+
+@pytest.mark.parametrize(("width", "n_shown"), [(140, 13), (80, 9), (60, 7)])
+def test_no_figure_of_the_live_table_is_cut_off(width: int, n_shown: int) -> None:
+    """Where there is no room for all columns the last ones are left out."""
+    frame = replace(FRAME, n_ok=1_234_567, credited=1_234_567.0)
+    (row,) = {
+        line.strip() for line in progress_of(frame, terminal=True, width=width).splitlines() if "1,234,577" in line
+    }
+    cells = ["4", "1,234,577", "1,234,567", "1.5", "9", "20", "10", "3", "7", "0.12", "25 %", "–", "0 %"]
+    assert re.split(" {2,}", row) == cells[:n_shown]

@@ -214,7 +214,7 @@ def test_the_ranks_do_not_deny_what_the_proof_has_shown(ranked: tuple[Study, Con
         assert rank_to_json(known, doubted)["knobs"][1]["not_worth"] == "none is shown"
 
 
-@pytest.mark.parametrize("width", [80, 100, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_no_figure_of_the_ranks_is_cut_off(ranked: tuple[Study, Consensus], width: int) -> None:
     """Whatever else a terminal has room for."""
     (study, _), consensus = ranked
@@ -223,7 +223,8 @@ def test_no_figure_of_the_ranks_is_cut_off(ranked: tuple[Study, Consensus], widt
     other = replace(consensus, knobs=(long, *consensus.knobs[1:]), not_worth={name: "its best value is the one it has"})
     out = io.StringIO()
     print_rank(study, other, console=plain_console(out, width))
-    (row,) = (line for line in out.getvalue().splitlines() if f" {name} " in line and "10 to 17" in line)
+    shown = name if width > 60 else name[:20]  # what does not matter as much is broken
+    (row,) = (line for line in out.getvalue().splitlines() if f" {shown}" in line and "10 to 17" in line)
     assert "< 0.01 %" in row
     assert f"- {name} matters, but its best value is the one it has" in squeezed(out.getvalue())
     assert max(map(len, out.getvalue().splitlines())) <= width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,18 @@ def test_why_a_setting_is_not_proven_is_not_cut_off(better: Study, width: int) -
     row = {"verdict": "undecided", "reason": why, "without": gain, "without_pairs": 2, "alone": gain, "alone_pairs": 1}
     text = report_text(changed(study, worth={"max_parallel_workers_per_gather": row}), trials, width=width)
     assert f"max_parallel_workers_per_gather: {why}" in squeezed(text)
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_figure_is_cut_off(better: Study, width: int) -> None:
+    """Nor is the column beside the figures left out."""
+    study, trials = better
+    text = report_text(study, trials, width=width)
+    after = text.partition("By operation")[2].splitlines()
+    (row,) = (line for line in after if line.startswith("  q6 "))
+    assert re.fullmatch(r"  q6( +[\d,.]+ ms){4} +[\d,.]+", row)
+    assert "mean" in " ".join(after[1:5])
     assert max(map(len, text.splitlines())) <= width
 
 

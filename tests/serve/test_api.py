@@ -75,8 +75,10 @@ def test_controls(api: Api) -> None:
     old = api.get("/api/v1/sessions/s").json()["study_id"]
     assert api.post("/api/v1/sessions/s/restart").json()["study_id"] == old + 1
     assert api.post("/api/v1/sessions/s/fetch", {"client": client}).json()["state"] == "point"  # the client has stayed
+    again = [api.post("/api/v1/sessions/s/restart", {"request": mark}).json()["study_id"] for mark in "aab"]
+    assert again == [old + 2, old + 2, old + 3], "a request that is sent again restarts nothing"
     assert api.call("DELETE", f"/api/v1/sessions/s/clients/{client}").json() == {"left": True}
-    assert api.post(f"/api/v1/studies/{old + 1}/stop").json() == {"stopping": "s"}
+    assert api.post(f"/api/v1/studies/{old + 3}/stop").json() == {"stopping": "s"}
     assert api.get("/api/v1/sessions/s").json()["state"] == "ended"
 
 

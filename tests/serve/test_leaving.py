@@ -65,6 +65,25 @@ def test_who_has_reported_asks_nothing_more_at_the_end(api: Api) -> None:
     assert len(api.get("/api/v1/sessions/s").json()["clients"]) == 1
 
 
+def test_who_has_left_leaves_without_a_word(api: Api) -> None:
+    """The answer to its first try was lost, or the server was started anew."""
+    with Server(_URL, TOKEN, http=Wire(api)) as server:
+        session = server.session("s", KNOBS, **_OPTIONS)
+        for _ in range(2):
+            session.leave()
+        with pytest.raises(ServerError):
+            server.request("DELETE", "/sessions/s/clients/nobody")
+
+    async def work() -> None:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(api.app))
+        async with http, AsyncServer(_URL, TOKEN, http=http) as server:
+            joined = await server.join("s")
+            for _ in range(2):
+                await joined.leave()
+
+    asyncio.run(work())
+
+
 def _lose(api: Api) -> None:
     """The point that is out, as a server that was killed before it had written it down."""
     with api.hub.sessions.use("s") as session:
@@ -104,7 +123,8 @@ def test_a_session_that_goes_on_after_a_restart_has_no_result(api: Api) -> None:
         session.control("stop")
         assert session.fetch() is None
         assert session.result == "interrupted"
-        session.control("restart")
+        before = session.control("restart")["study_id"]
+        assert session.control("restart")["study_id"] > before
         assert session.fetch() is not None
         assert session.result == ""
 

@@ -26,6 +26,7 @@ from tests.servers import template
 from trimtab.client import Server, ServerError, choice, integer
 from trimtab.client.wire import begin_body
 from trimtab.history import History
+from trimtab.records import Verdict
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -332,5 +333,7 @@ def test_the_page_of_a_running_study_has_its_button_when_it_is_opened_first(tmp_
             history.update_study(study.id, status="interrupted")
             page.wait("document.querySelector('#state').innerText == 'interrupted'")
             assert page.value("document.querySelector('#buttons').innerText") == ""
+            history.update_study(study.id, status="no_improvement", verdict=Verdict(result="no_improvement"))
+            page.wait("document.querySelector('h2 + p').innerText.startsWith('No improvement found')")
             assert page.errors == []
     assert serving.end() == 0

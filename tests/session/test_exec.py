@@ -18,7 +18,7 @@ import pytest
 from tests.commands import start_trimtab
 from tests.session.conftest import spec
 from trimtab.cli import main
-from trimtab.cli.exec_command import _name_of
+from trimtab.cli.exec_command import _name_of, _workload
 from trimtab.host.process import is_running
 from trimtab.session.program import Outcome, Program
 from trimtab.session.spec import SessionSpec
@@ -221,3 +221,9 @@ def test_the_end_of_a_long_output_is_kept_and_nothing_else() -> None:
 def test_what_is_late_is_killed_whoever_holds_its_output(script: str) -> None:
     program = Program(command=("sh", "-c", script, "{x}"), timeout_s=0.2)
     assert program.run(Config({"x": 1})).status == "timed_out"
+
+
+def test_a_word_that_is_no_text_is_kept_as_one() -> None:
+    kept = _workload(("gzip", os.fsdecode(b"\xe4.txt")), "wall")
+    assert kept == r"exec gzip '\xe4.txt' by wall"
+    assert SessionSpec.model_validate_json(spec(workload=kept).model_dump_json()).workload == kept

@@ -127,6 +127,18 @@ def test_restart_begins_again_and_keeps_the_clients(opened: Opened) -> None:
     assert sessions.history.study(session.study_id).status == "stopped"
 
 
+def test_a_restart_that_is_asked_for_again_is_done_once(opened: Opened) -> None:
+    sessions = opened()
+    session, _ = sessions.begin(spec())
+    client = session.join("a").id
+    first = sessions.restart("s", request="1")
+    given = first.fetch(client)
+    assert sessions.restart("s", request="1") is first, "its answer was lost: the client has sent it again"
+    assert first.report(client, given.ticket, Report(value=1.0)) == "told"
+    second = sessions.restart("s", request="2")
+    assert sessions.restart("s").study_id > second.study_id > first.study_id
+
+
 def test_two_servers_on_one_folder(opened: Opened, tmp_path: object) -> None:
     sessions = opened()
     with pytest.raises(LockedError, match="another Trimtab serves sessions from state="):

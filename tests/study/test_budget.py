@@ -233,7 +233,13 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         budget=Budget(trials=40),
     )
     scorer: Any = SimpleNamespace(
-        trials=trials, noise_sd=0.1, in_question=trials, par=0.0, track=BaselineTrack(), mean_cost_s=8.0
+        trials=trials,
+        noise_sd=0.1,
+        in_question=trials,
+        par=0.0,
+        track=BaselineTrack(),
+        mean_cost_s=8.0,
+        harms={},
     )
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -271,6 +273,45 @@ def test_a_stopped_study_goes_on_where_it_was(cycled: Cycled) -> None:
     assert record.status in ("proven", "no_improvement")
     assert [t.number for t in trials] == list(range(len(trials)))
     assert len(cycled.seen) - n_seen <= len(trials) - whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", ["3 trials", "3min"])
+def test_a_shorter_budget_loses_no_trial(cycled: Cycled, budget: str) -> None:
+    cycled.study.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 15 else None
+    if budget == "3min":
+        cycled.study.text = cycled.study.text.replace("18 trials", "1h")
+    _, before = cycled.study.tune()
+    assert sum(trial.role is Role.SEARCH for trial in before) >= 8
+    cycled.study.listener.on_trial = lambda trial: None
+    cycled.study.text = cycled.study.text.replace("18 trials", budget).replace("1h", budget)
+    record, after = cycled.study.tune()
+    assert record.status in ("proven", "no_improvement")
+    assert after[: len(before)] == before
+    assert not [line for line in cycled.study.listener.phases if "do not fit" in line]
+    assert sum(bool(trial.searcher) for trial in after) == sum(bool(trial.searcher) for trial in before)
+
+
+@pytest.mark.slow
+def test_a_study_stopped_after_the_proof_for_the_whole_cycle_has_its_winner(cycled: Cycled) -> None:
+    def stop(text: str) -> None:
+        if text == "context day: proving its best config in alternating pairs":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    cycled.study.listener.on_phase = stop
+    record, trials = cycled.study.tune()
+    verdict = record.verdict
+    assert (record.status, verdict.result, verdict.is_stopped) == ("proven", "better", True)
+    assert verdict.cycle is not None
+    day = verdict.cycle.contexts[0]
+    assert (day.is_proven, day.reason) == (False, "it did not come to a proof")
+    assert winner_of(record) == verdict.config != Config({})
+    cycled.study.listener.on_phase = lambda text: None
+    resumed, resumed_trials = cycled.study.tune()
+    assert (resumed.id, resumed.status, resumed.verdict.is_stopped) == (record.id, "proven", False)
+    assert resumed.verdict.config == verdict.config
+    assert resumed_trials[: len(trials)] == trials
+    assert len(resumed_trials) > len(trials)
 
 
 @pytest.mark.slow

@@ -124,6 +124,7 @@ def test_a_server_with_users_is_searched_prudently(tmp_path: Path, tables: str, 
     ("change", "message", "hint"),
     [
         (("[target.db]", '[target."my db"]'), "[target.'my db'] is not one word", "letters, digits"),
+        (('"5m"', "00:05:00"), "study.budget=00:05:00 in study.toml: Input should be a valid string", "study.budget: "),
         (("budget", "budgett"), "unknown key 'study.budgett' in study.toml", "did you mean 'budget'?"),
         (("[workload]", "[work]"), "study.toml lacks 'workload'", "`trimtab init` writes"),
         (('"5m"', '"5 parsecs"'), "cannot read budget='5 parsecs'", "write a duration"),
@@ -182,6 +183,13 @@ def test_binary_file(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(UsageError, match=r"study file=study\.toml is not UTF-8 text"):
         load_study_file(tmp_path / "study.toml")
+
+
+def test_a_file_of_another_system_is_the_same_file(tmp_path: Path) -> None:
+    """With the mark that some editors begin a file with, and with their ends of lines."""
+    file = load_study_file(_write(tmp_path, GOOD))
+    (tmp_path / "study.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_study_file(tmp_path / "study.toml").fingerprint == file.fingerprint
 
 
 def test_huge_file(tmp_path: Path) -> None:

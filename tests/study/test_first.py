@@ -18,9 +18,11 @@ from trimtab.study import (
     find_rate,
     load_study_file,
     open_changes,
+    open_stage,
     rollback,
     run_design,
 )
+from trimtab.study.first import changed_by
 from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial import Journal, own_to_json
 from trimtab.trial.entry import APPLY
@@ -89,6 +91,22 @@ def test_what_a_killed_tuner_left_is_taken_back_first(
     assert said[0] == TOLD
     assert fake.target.values["cache"] == 128
     assert open_changes(fake.path / "state") == []
+
+
+def test_who_only_reads_a_server_is_told_who_changes_it(fake: FakeStudy) -> None:
+    state = fake.path / "state"
+    with open_stage(_file(fake), state, changes=False) as stage:
+        assert changed_by(stage.stack, state) == []
+        entry = Journal(state).begin(fake.target.snapshot(), study="other", purpose="tune")
+        (told,) = changed_by(stage.stack, state)
+        assert told.startswith(f"study='other' (pid={os.getpid()}) is changing this server: ")
+        entry.close("nothing was changed")
+    _left_by_a_killed_tuner(fake)
+    with open_stage(_file(fake), state, changes=False) as stage:
+        (told,) = changed_by(stage.stack, state)
+    assert told.startswith("a killed study='dead' has left this server changed: ")
+    assert f"`trimtab recover --state {state}` restores it" in told
+    assert fake.target.values["cache"] == 999
 
 
 @pytest.mark.slow

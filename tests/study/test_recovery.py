@@ -7,11 +7,13 @@ import resource
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 from tests.fakes import FakeStudy
 from trimtab.errors import RestoreError, TargetError, UsageError
+from trimtab.host import FileCopy
 from trimtab.space import Config
 from trimtab.study import (
     extract,
@@ -20,7 +22,9 @@ from trimtab.study import (
     recover,
     shown,
 )
+from trimtab.study.recovery import by_hand
 from trimtab.systems import Undone
+from trimtab.systems.files import file_to_json
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, own_to_json
 from trimtab.trial.entry import APPLY, FAILED, TRIED
@@ -90,6 +94,18 @@ def test_an_entry_that_could_not_be_undone_restarts_nothing_again_and_waits(
     other.close("another server is not in its way")
     (done,), stuck_now = recover(state, retry="dead")
     assert (done.action, stuck_now) == ("restored as it was found", [])
+
+
+def test_instructions_are_for_any_path(fake: FakeStudy) -> None:
+    """With a blank in it, or that is no text."""
+    copy = FileCopy(content=b"", mode=0o600, uid=0, gid=0)
+    assert (
+        by_hand("/srv/my db/a.conf", copy, "1-a.conf")[1] == "  install -m 600 -o 0 -g 0 1-a.conf '/srv/my db/a.conf'"
+    )
+    odd = replace(fake.target.snapshot(), files={os.fsdecode(b"/srv/\xe4.conf"): file_to_json(None)})
+    Journal(fake.path / "state").begin(odd, study="dead", purpose="tune")
+    (readme,) = extract(fake.path / "state", fake.path / "out")
+    assert b"/srv/\xe4.conf: there was no such file." in readme.read_bytes()
 
 
 def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from trimtab.errors import UsageError
 from trimtab.study import remember_file, remembered_file
+
+
+def test_a_path_that_is_no_text_is_found_again(tmp_path: Path) -> None:
+    file = tmp_path / os.fsdecode(b"\xe4") / "s.toml"
+    file.parent.mkdir()
+    file.touch()
+    remember_file(tmp_path, "s", file)
+    assert remembered_file(tmp_path, "s") == file
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import signal
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import UsageError
-from trimtab.history import open_history_at
+from trimtab.errors import HistoryError, LoadError, UsageError
+from trimtab.history import StudyRecord, open_history_at
 from trimtab.records import Play, Role, Trial, Verdict
-from trimtab.study import load_study_file
+from trimtab.study import apply_winner, load_study_file, rollback
 from trimtab.study.begin import fingerprints_of
 
 pytestmark = pytest.mark.slow
@@ -32,6 +32,64 @@ def test_a_second_ctrl_c_leaves_a_study_that_is_interrupted(fake: FakeStudy) -> 
         assert [(study.status, study.n_trials) for study in history.summaries()] == [("interrupted", 5)]
     fake.listener.on_trial = lambda trial: None
     assert fake.tune()[0].status in ("proven", "no_improvement")
+
+
+def _stopped_twice_after_its_proof(fake: FakeStudy) -> tuple[StudyRecord, list[Trial]]:
+    """Ctrl-C, and again while the run that is under way is ended."""
+
+    def stop(step: str) -> None:
+        if fake.listener.phases[-1] == "measuring the gain more closely":
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.workload.noise_sd = 0.03
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake.listener, "step", stop)
+        return fake.tune()
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_second_ctrl_c_after_the_proof_leaves_the_winner(fake: FakeStudy) -> None:
+    found = dict(fake.target.values)
+    record, trials = _stopped_twice_after_its_proof(fake)
+    assert (record.status, record.verdict.result, record.verdict.is_stopped) == ("proven", "better", True)
+    assert dict(fake.target.values) == found
+    resumed, resumed_trials = fake.tune()
+    assert (resumed.id, resumed.status, resumed.verdict.is_stopped) == (record.id, "proven", False)
+    assert resumed_trials[: len(trials)] == trials
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_resume_that_comes_to_nothing_leaves_the_winner_that_was_proven_before(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, _ = _stopped_twice_after_its_proof(fake)
+
+    def refuse(*arguments: object) -> float:
+        raise LoadError("the data cannot be prepared")
+
+    with monkeypatch.context() as broken:
+        broken.setattr("trimtab.study.tuning.prepared", refuse)
+        with pytest.raises(LoadError, match="cannot be prepared"):
+            fake.tune()
+    with open_history_at(None, fake.path / "state") as history:
+        kept = history.study(record.id)
+    assert (kept.status, kept.verdict) == ("proven", record.verdict)
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 2 else None
+    again, _ = fake.tune()
+    assert (again.status, again.verdict.result, again.verdict.config) == ("proven", "better", record.verdict.config)
+    assert again.verdict.is_stopped
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_stopped_study_does_not_go_on_while_its_winner_is_applied(fake: FakeStudy) -> None:
+    record, _ = _stopped_twice_after_its_proof(fake)
+    apply_winner(record, load_study_file(fake.path / "study.toml"), fake.path / "state")
+    with pytest.raises(HistoryError, match="was stopped before its end, and its winner is applied now: ") as caught:
+        fake.tune()
+    assert str(caught.value.hint).startswith("`trimtab rollback fake` takes it back, and then the study goes on")
+    rollback("fake", fake.path / "state")
+    assert fake.tune()[0].id == record.id
 
 
 def test_a_study_that_an_earlier_version_has_begun_elsewhere_is_the_same(

@@ -429,6 +429,8 @@ UNSURE = "The JVM is not configured to stop on OutOfMemoryError which can cause 
             " descriptor in file /commitlog/CommitLog-8-1795432347368.log",
             Fault.ENVIRONMENT,
         ),
+        (f"{STARTUP}/127.0.0.1:7000 is in use by another process.  Change listen_address", Fault.ENVIRONMENT),
+        (f"{STARTUP}Unable to bind to address /10.0.0.9:7000. Set listen_address in cassandra.yaml", Fault.ENVIRONMENT),
         (f"ERROR [main] {AT} CassandraDaemon.java:887 - Detected unreadable sstables {UNREADABLE}", Fault.ENVIRONMENT),
         (
             "Error occurred during initialization of VM\nCould not reserve enough space for 96636764160KB object heap",

@@ -235,6 +235,34 @@ def test_an_address_that_comes_twice_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "found", "added"),
+    [
+        ("keyvalue", "a = 1 # here\nb = 2\n", "a = 3\n"),
+        ("keyvalue", "b = 2\n", "a = 3\n"),
+        ("directives", "a 1\nb 2\n", "A 3\n"),
+        ("directives", "b 2\n", "A 9\n"),
+        ("yaml", "b: 2\n", "a: 3\n"),
+        ("nginx", "a '1'; b 2;\n", "a 3;\n"),
+    ],
+)
+def test_a_line_that_somebody_adds_beside_ours_stays_and_keeps_nothing_of_ours(
+    name: str, found: str, added: str
+) -> None:
+    """Also where it says the same as ours."""
+    codec = codec_of(name)
+    changed = codec.write(found, {"a": "9", "b": "8"})
+    assert codec.withdraw(changed + added, found, {"a": ["9"], "b": ["7", "8"]}) == found + added
+    theirs = changed.replace("9", "5") + added
+    assert codec.withdraw(theirs, found, {"a": ["7"], "b": ["8"]}) == theirs.replace("8", "2"), "none of them is ours"
+
+
+def test_a_key_that_had_no_value_goes_where_somebody_has_added_it_again() -> None:
+    codec, found = YamlLines(), "a:\nb: 2\n"
+    changed = codec.write(found, {"a": "9", "b": "8"})
+    assert codec.withdraw(changed + "a: 3\n", found, {"a": ["9"], "b": ["8"]}) == "b: 2\na: 3\n"
+
+
+@pytest.mark.parametrize(
     ("name", "text", "address", "value", "message"),
     [
         ("keyvalue", "a = 1\n", "a", "1\nb = 2", "cannot be written|other entries"),
@@ -311,6 +339,13 @@ def test_an_unknown_codec_is_refused() -> None:
             {"-Dx": "7", "-XX:NewRatio": "4", "-Dy": "2", "-Dz": "3", "-Xmx": "2g", "-XX:MinHeapFreeRatio": "8"},
             '-Dx="7" -XX:NewRatio=\'4\' "-Dy=2" -Dw="a -XX:MinHeapFreeRatio=9" -Dv=a"b"\nOPTS="-Dz=3 -Xmx2g" -Xms1g\n'
             "-XX:MinHeapFreeRatio=8\n",
+        ),
+        ("yaml", "---\na: 1\n...\n", {"b.c": "2"}, "---\na: 1\nb:\n  c: 2\n...\n"),
+        (
+            "nginx",
+            "http {\n set $a ${b}c;\n map $h $i { ~^x}y 1; }\n gzip on;\n}\n",
+            {"http.gzip": "off", "http.set": "$a ${b}d", "http.map $h $i.~^x}y": "2"},
+            "http {\n set $a ${b}d;\n map $h $i { ~^x}y 2; }\n gzip off;\n}\n",
         ),
         (
             "xml",

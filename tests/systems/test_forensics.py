@@ -35,6 +35,7 @@ LINES = [
     ("LOG:  client backend (PID 12) was terminated by signal 9: Killed", Fault.ENVIRONMENT),
     ("LOG:  received fast shutdown request", Fault.ENVIRONMENT),
     ('FATAL:  lock file "postmaster.pid" already exists', Fault.ENVIRONMENT),
+    ('FATAL:  lock file "/var/run/postgresql/.s.PGSQL.5432.lock" already exists', Fault.ENVIRONMENT),
     ('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', Fault.ENVIRONMENT),
     ('PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device', Fault.RESOURCE),
     ("ERREUR:  53100: n'a pas pu", Fault.RESOURCE),

@@ -119,11 +119,24 @@ def test_threads_of_http2_take_memory_where_it_is_spoken(protocols: str, tmp_pat
     assert [bound.is_met({"H2MaxWorkers": n}, knobs) for n in (100, 1000)] == [True, False]
 
 
+def test_what_httpd_keeps_for_slow_clients_takes_memory(tmp_path: Path) -> None:
+    """With 60 of them it took 304 MB with these values, and 10 MB with the defaults."""
+
+    def buffers(**values: int) -> float:
+        catalog, states = _example("httpd", tmp_path, MaxRequestWorkers=60, **values)
+        return memory_of(catalog, states, {"clients": 1.0}, budget_bytes=8 << 30).use({})["buffers"]
+
+    assert buffers() == 0
+    assert buffers(FlushMaxThreshold=4 << 20) == pytest.approx(300 << 20, rel=0.2)
+    assert buffers(ProxyIOBufferSize=1 << 20) == buffers(ReadBufferSize=1 << 20) == pytest.approx(60 << 20, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("kind", "knob", "sets"),
     [
         ("linux", "somaxconn", set()),  # read when a server begins to listen
         ("linux", "busy_read", set()),  # read when a socket is made
+        ("tomcat", "MaxRAMPercentage", set()),  # only where no size of the heap is given
         ("tomcat", "compression", {"compression"}),  # our browsers accept no compressed answer
         ("tomcat", "compressionMinSize", {"compression"}),
     ],

@@ -25,6 +25,8 @@ CONTEXT = Context("test", clients=12)
 MIB = 1 << 20
 NAMES = ("shared_buffers", "work_mem", "hash_mem_multiplier", "maintenance_work_mem", "temp_buffers", "wal_buffers",
          "autovacuum_work_mem", "autovacuum_max_workers")  # fmt: skip
+LOGS = ("transaction", "subtransaction", "commit_timestamp", "multixact_member", "multixact_offset", "notify",
+        "serializable")  # fmt: skip
 
 
 def _model(states: Mapping[str, KnobState], context: Context, budget_bytes: int) -> MemoryModel:
@@ -57,6 +59,25 @@ def test_special_values_take_their_meaning(target: PostgresTarget) -> None:
     own = target.memory(CONTEXT).use(Config({"autovacuum_work_mem": 16384, "min_dynamic_shared_memory": 48}))
     assert own["autovacuum"] == 3 * 16 * MIB
     assert own["min_dynamic_shared_memory"] == 48 * MIB
+
+
+def test_shared_memory_of_logs_and_reads_is_counted_as_the_server_allocates_it(target: PostgresTarget) -> None:
+    """Each within a megabyte; pg_shmem_allocations names them one by one."""
+    states, use = target.states(), target.memory(CONTEXT).use({})
+    logs = {f"{name}_buffers" for name in LOGS}
+    names = [*LOGS, "AioHandle", "AioHandleIOV", "AioHandleData"] if logs <= states.keys() else []
+    with target._reach.connect() as connection:
+        rows = connection.rows("SELECT name, allocated_size FROM pg_shmem_allocations") if names else []
+    sizes = {str(name): int(size) for name, size in rows}
+    for consumer, parts in {"transaction logs": names[: len(LOGS)], "reads under way": names[len(LOGS) :]}.items():
+        assert (consumer in use) == bool(parts) or consumer == "reads under way"
+        if consumer in use:
+            assert use[consumer] == pytest.approx(sum(sizes[part] for part in parts), abs=MIB)
+    if names:
+        more = target.memory(CONTEXT).use(Config({"transaction_buffers": 8192, "notify_buffers": 8192}))
+        assert more["transaction logs"] - use["transaction logs"] == pytest.approx(3 * 64 * MIB, abs=MIB)
+        own = target.memory(CONTEXT).use(Config({"io_max_concurrency": 256, "io_max_combine_limit": 128}))
+        assert own["reads under way"] > 100 * MIB
 
 
 @pytest.mark.parametrize(

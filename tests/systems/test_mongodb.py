@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -372,3 +373,13 @@ def test_what_the_engine_would_lower_in_silence_is_an_order(kind: str) -> None:
     orders = plugins.load("targets", kind).catalogue().orders
     assert ("eviction_dirty_target", "eviction_target") in orders
     assert ("eviction_updates_trigger", "eviction_trigger") in orders
+
+
+def test_a_live_change_waits_for_no_line_in_the_log(tmp_path: Path) -> None:
+    """A mongod writes "Waiting for connections" at its start alone, and nothing of the kind once a parameter is set."""
+    (log := tmp_path / "mongod.log").touch()
+    table = {"restart": "true", "pid_file": str(tmp_path / "pid"), "log_file": str(log), "restart_timeout_s": 0.2}
+    target: Any = plugins.load("targets", "mongodb").from_settings(
+        "db", {**table, "reload": "true"}, state_dir=tmp_path
+    )
+    target._reach.reload()

@@ -46,6 +46,19 @@ LEFT = Picture(
             "2026-11-20 20:14:44 0 [ERROR] Can't start server: Bind on TCP/IP port: Address already in use",
             Fault.ENVIRONMENT,
         ),
+        (
+            "2026-11-20 20:14:44 0 [ERROR] Can't start server: Bind on TCP/IP port. Got error: 98: Address already in use",
+            Fault.ENVIRONMENT,
+        ),
+        (
+            "2026-11-20 20:14:44 0 [ERROR] Can't start server : Bind on unix socket: No such file or directory",
+            Fault.ENVIRONMENT,
+        ),
+        ("2026-11-20 20:14:44 0 [ERROR] InnoDB: Operating system error number 13 in a file operation.", Fault.ENVIRONMENT),
+        (
+            "2026-11-20T20:14:44.123456Z 0 [ERROR] [MY-010268] [Server] Another process with pid 7 is using unix socket file.",
+            Fault.ENVIRONMENT,
+        ),
         ("2026-11-20 20:14:44 0 [ERROR] InnoDB: Unable to lock ./ibdata1 error: 11", Fault.ENVIRONMENT),
         ("2026-11-20T20:14:44.123456Z 1 [ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11", Fault.ENVIRONMENT),
         ("2026-11-20T20:14:44.123456Z 0 [ERROR] [MY-000067] [Server] unknown variable 'no-such=1'.", Fault.CONFIG),
@@ -57,6 +70,30 @@ def test_a_line_of_the_log_speaks_for_a_fault(line: str, fault: Fault) -> None:
     (symptom,) = classified(f"2026-11-20 20:07:06 0 [Note] Plugin 'FEEDBACK' is disabled.\n{line}", CATALOG.log)
     assert symptom.fault is fault
     assert "2026-11-20" not in symptom.text
+
+
+SECOND = """2026-11-30 12:59:58 0 [ERROR] mariadbd: Got error 'Could not get an exclusive lock; file is probably in use' (aria)
+2026-11-30 13:00:28 0 [ERROR] Plugin 'Aria' registration as a STORAGE ENGINE failed.
+2026-11-30 13:00:28 0 [ERROR] InnoDB: Unable to lock ./ibdata1 error: 11
+2026-11-30 13:00:28 0 [ERROR] InnoDB: Plugin initialization aborted with error Generic error
+2026-11-30 13:00:28 0 [ERROR] Plugin 'InnoDB' registration as a STORAGE ENGINE failed.
+2026-11-30 13:00:28 0 [ERROR] Failed to initialize plugins.
+"""
+FULL = """2026-11-30 12:59:52 0 [ERROR] InnoDB: preallocating 96 bytes for file ./ib_logfile101 failed with error 28
+2026-11-30 12:59:52 0 [ERROR] InnoDB: Plugin initialization aborted with error Generic error
+2026-11-30 12:59:52 0 [ERROR] Unknown/unsupported storage engine: InnoDB
+"""
+MYSQL = """2026-11-20T20:14:44.123456Z 1 [ERROR] [MY-012574] [InnoDB] Unable to lock ./ibdata1 error: 11
+2026-11-20T20:14:45.123456Z 1 [ERROR] [MY-010334] [Server] Failed to initialize DD Storage Engine
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "fault"), [(SECOND, Fault.ENVIRONMENT), (FULL, Fault.RESOURCE), (MYSQL, Fault.ENVIRONMENT)]
+)
+def test_what_follows_from_a_failure_blames_nobody_else(log: str, fault: Fault) -> None:
+    """Lines of MariaDB 10.11 that was started beside another one, and on a full disk; of MySQL by its list of messages."""
+    assert {symptom.fault for symptom in classified(log, CATALOG.log)} == {fault}
 
 
 def test_ordinary_lines_say_nothing() -> None:

@@ -199,7 +199,10 @@ def test_a_config_is_checked_where_the_server_was_started(home: Path, pid: int) 
 
 
 def test_an_option_that_switches_a_variable_gives_it_a_value(home: Path, pid: int) -> None:
-    words = "--loose-skip-innodb-adaptive-hash-index --disable_query_cache --skip-name-resolve"
+    words = (
+        "--loose-skip-innodb-adaptive-hash-index --disable_query_cache --skip-name-resolve --loose_sort_buffer_size=1M"
+    )
     (home / "mysqld").write_text(f"#!/bin/sh\necho 'started with the following arguments:'\necho '{words}'\n")
     given = given_options(cast(Any, Reach(str(home / "mysqld"), pid=pid)))
     assert {"innodb_adaptive_hash_index", "query_cache", "skip_name_resolve"} <= (given or {}).keys()
+    assert (given or {})["sort_buffer_size"] == "1M", "as `loose-`, so that others do not end at it"

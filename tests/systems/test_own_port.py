@@ -130,7 +130,57 @@ BROKEN = """29-Nov-2026 10:43:43.373 SEVERE [main] org.apache.catalina.core.Cont
 """
 
 
-@pytest.mark.parametrize(("log", "faults"), [(TAKEN, ["environment"]), (BROKEN, ["config"])])
-def test_tomcats_words_for_a_port_that_is_taken_blame_no_config(tmp_path: Path, log: str, faults: list[str]) -> None:
-    app: Any = plugins.load("targets", "tomcat").from_settings("app", {"kind": "tomcat"}, state_dir=tmp_path)
-    assert [symptom.fault for symptom in classified(log, app.catalog.log)] == faults
+HTTPD = """(98)Address already in use: AH00072: make_sock: could not bind to address 127.0.0.1:17010
+no listening sockets available, shutting down
+AH00015: Unable to open logs
+"""
+REDIS = """8967:M 30 Nov 2026 12:55:27.428 # Warning: Could not create server TCP listening socket 127.0.0.1:1: bind: Address \
+already in use
+8967:M 30 Nov 2026 12:55:27.428 # Failed listening on port 1 (TCP), aborting.
+"""
+DAMAGED = """8973:M 30 Nov 2026 12:55:27.462 # Short read or OOM loading DB. Unrecoverable error, aborting now.
+8973:M 30 Nov 2026 12:55:27.462 # Internal error in RDB reading offset 0, function at rdb.c:3249 -> Unexpected EOF
+"""
+FORK = "8973:M 30 Nov 2026 12:55:27.462 # Can't save in background: fork: Cannot allocate memory"
+MONGOD = (
+    '{"t":{"$date":"2026-11-30T12:59:52.345+00:00"},"s":"E",  "c":"CONTROL",  "id":20568,   "ctx":"initandlisten",'
+    '"msg":"Error setting up listener","attr":{"error":{"code":9001,"codeName":"SocketException",'
+    '"errmsg":"Address already in use"}}}'
+)
+LOCKED = MONGOD.replace("Address already in use", "DBPathInUse: Unable to lock the lock file: /data/mongod.lock")
+
+
+@pytest.mark.parametrize(
+    ("kind", "log", "faults"),
+    [
+        ("tomcat", TAKEN, {"environment"}),
+        ("tomcat", BROKEN, {"config"}),
+        ("httpd", HTTPD, {"environment"}),
+        ("redis", REDIS, {"environment"}),
+        ("redis", DAMAGED, {"environment"}),
+        ("redis", FORK, {"resource"}),
+        ("mongodb", MONGOD, {"environment"}),
+        ("mongodb", LOCKED, {"environment"}),
+    ],
+)
+def test_a_servers_words_for_what_stands_in_its_way_blame_no_config(
+    kind: str, log: str, faults: set[str], tmp_path: Path
+) -> None:
+    """Of real servers, but for mongod's, which are as its sources write them."""
+    target: Any = plugins.load("targets", kind).from_settings("x", {"kind": kind}, state_dir=tmp_path)
+    found = classified(log, target.catalog.log)
+    assert len(found) == len(log.splitlines()) or kind == "tomcat"
+    assert {symptom.fault for symptom in found} == faults
+
+
+@pytest.mark.parametrize("kind", ["httpd", "mongodb", "redis", "tomcat"])
+def test_the_log_of_a_package_is_not_that_of_a_program_that_trimtab_runs(kind: str, tmp_path: Path) -> None:
+    def log_of(**table: str) -> Path:
+        target: Any = plugins.load("targets", kind).from_settings("x", {"kind": kind, **table}, state_dir=tmp_path)
+        log: Path = target._reach.log_file
+        return log
+
+    assert str(log_of()).startswith("/var/log/")
+    assert log_of(restart="service x restart", pid_file="/run/x.pid") == log_of(), "another way to the same server"
+    assert log_of(run="server --here").name == "program.log"
+    assert log_of(run="server --here", log_file="/var/log/mine") == Path("/var/log/mine")

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from importlib import import_module
 from pathlib import Path
@@ -115,6 +116,33 @@ def test_a_kernel_or_container_without_handles_of_processes_has_the_pipe(
     tuner.listen(1.0)
     assert tuner.is_dead
     os.close(ours)
+
+
+def test_a_wait_for_its_restore_that_a_signal_cuts_off_goes_on_before_ours(entry: Entry) -> None:
+    """Two would restore at once: Ctrl-C twice, just after a tuner that was stopped goes on."""
+    deadman = DeadMan.start(entry)
+    deadman.wait_ready()
+    (status_in, status_out), before = os.pipe(), deadman._status
+    deadman._status = status_in
+    os.write(status_out, b"R")
+    done: list[str] = []
+
+    def ends() -> None:
+        done.append("its restore")
+        os.write(status_out, b"D")
+
+    threading.Timer(0.05, signal.pthread_kill, (threading.get_ident(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        deadman.settle()
+    threading.Timer(0.05, ends).start()
+    deadman.guard(lambda: done.append("our restore"), even_alone=True)
+    assert done == ["its restore", "our restore"]
+    assert deadman.has_fired()
+    deadman._status = before
+    os.close(status_in)
+    os.close(status_out)
+    entry.close("restored")
+    deadman.stop()
 
 
 @pytest.mark.parametrize(

@@ -353,6 +353,16 @@ def test_it_ends_by_itself(tmp_path: Path) -> None:
     run.stop()
 
 
+@pytest.mark.slow
+def test_a_second_is_waited_for_no_longer_than_asked(tmp_path: Path) -> None:
+    run = made(tmp_path, command="sleep 5").start(ENDPOINT, seed=1, duration_s=5.0)
+    began = time.monotonic()
+    assert run.frame(0.05) is None
+    assert time.monotonic() - began < 0.5
+    assert len(seconds(run, 1)) == 1, "it is there once it is over"
+    run.stop()
+
+
 @pytest.fixture
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command is another user's, as what sudo starts is."""

@@ -14,6 +14,8 @@ from trimtab.workload import CycledWorkload, DeployedWorkload, Deployment
 from trimtab.workload.base import RightsWorkload
 from trimtab.workload.command import CommandWorkload
 from trimtab.workload.rubis.workload import RubisWorkload
+from trimtab.workload.sql.workload import SqlWorkload
+from trimtab.workload.tpch.workload import TpchWorkload
 from trimtab.workload.tpcw.workload import TpcwWorkload
 from trimtab.workload.webapp.workload import AppWorkload
 from trimtab.workload.ycsb import YcsbWorkload
@@ -56,3 +58,41 @@ def test_a_cycle_has_no_more_than_its_workload(kind: Any, has_rights: bool) -> N
     # As later Pythons look for the members of a protocol: whether they raise or not.
     assert (inspect.getattr_static(made, "rights", None) is not None) is has_rights
     assert not isinstance(made, DeployedWorkload)
+
+
+@pytest.mark.parametrize("data", ["keep", "fresh"])
+def test_what_each_context_writes_is_undone_by_its_own_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str
+) -> None:
+    undone: list[str] = []
+    monkeypatch.setattr(SqlWorkload, "_undo", lambda self, there: undone.append(self.settings.undo))
+    for name, text in {"day": "SELECT a FROM t", "night": "UPDATE t SET a = 1", "noon": "DELETE FROM u"}.items():
+        (tmp_path / f"{name}.sql").write_text(text)
+        (tmp_path / f"undo_{name}.sql").write_text(f"CALL undo_{name}()")
+    contexts = [{"name": "night"}, {"name": "noon"}, {"name": "day"}]
+    for context in contexts:
+        name = context["name"]
+        context["files"] = [f"{name}.sql"]  # type: ignore[assignment]
+        if name != "day":
+            context |= {"start_state": "undo", "undo": f"undo_{name}.sql"}
+    settings = {"kind": "sql", "database": "shop", "cycle": {"contexts": contexts, "data": data}}
+    made = CycledWorkload.from_settings(settings, lambda table: SqlWorkload.from_settings(table, directory=tmp_path))
+    there = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+    for visit in made.cycle.visits:
+        made.under(visit.context).reset(there, lambda line: None)  # type: ignore[attr-defined]
+    undone.clear()
+    made.under(made.cycle.visits[-1].context).clean_up(there)  # type: ignore[attr-defined]
+    assert sorted(undone) == ["CALL undo_night()", "CALL undo_noon()"]
+
+
+def test_refreshed_data_of_every_scale_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset: list[str] = []
+    monkeypatch.setattr(TpchWorkload, "reset", lambda self, there, report: reset.append(self.settings.database))
+    contexts = [{"name": "small", "scale": 0.01}, {"name": "large", "scale": 0.1}]
+    settings = {"kind": "tpch", "run": "power", "refresh": True, "cycle": {"contexts": contexts}}
+    made = CycledWorkload.from_settings(settings, lambda table: TpchWorkload.from_settings(table))
+    there = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+    for visit in made.cycle.visits * 2:
+        made.under(visit.context).reset(there, lambda line: None)  # type: ignore[attr-defined]
+    made.under(made.cycle.visits[0].context).clean_up(there)  # type: ignore[attr-defined]
+    assert reset == ["trimtab_tpch_0_01", "trimtab_tpch_0_1"] * 2

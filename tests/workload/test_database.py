@@ -94,6 +94,14 @@ def test_a_load_that_failed_leaves_nothing(clean: Endpoint) -> None:
     assert not ensure(clean, WANTED, _quiet).was_cached
 
 
+def test_a_role_without_a_schema_to_make_tables_in_is_told_so(clean: Endpoint) -> None:
+    there = replace(clean, options={"options": "-c search_path=nowhere"})
+    with pytest.raises(LoadError, match="failed: no schema has been selected to create in") as caught:
+        ensure(there, WANTED, _quiet)
+    assert "search_path names no schema that is there" in str(caught.value.hint)
+    assert not ensure(replace(clean, options={"options": "-c search_path=public"}), WANTED, _quiet).was_cached
+
+
 def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
     def killed(there: Endpoint, report: Callable[[str], None]) -> None:
         _fill(there, report)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.servers import apache
-from tests.servers.certificates import Authority
+from tests.servers.certificates import NEW_KEY, Authority
 from tests.servers.web import Site, site
 from tests.workload.runs import counts, quiet, to_the_end
 from trimtab.errors import LoadError, UsageError
@@ -217,6 +217,25 @@ def test_https_with_a_certificate_that_is_checked(tmp_path: Path) -> None:
         assert (log.errors, counts(log)["/"] > 0) == ((), True)
         with pytest.raises(LoadError, match="invalid peer certificate"):
             made(url=url).start(PROGRAM, seed=1, duration_s=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("key", [NEW_KEY, "-newkey rsa:2048 -nodes"])
+def test_a_certificate_of_the_first_version_is_taken_where_none_is_checked(
+    tmp_path: Path, version: ssl.TLSVersion, key: str
+) -> None:
+    authority = Authority.made(tmp_path / "ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate, private = authority.sign_plainly("web", "/CN=web", key=key)
+    context.load_cert_chain(certificate, private)
+    context.minimum_version = context.maximum_version = version
+    with site(context) as web:
+        url = f"https://127.0.0.1:{web.port}"
+        log = run(made(url=url, tls="require"), PROGRAM)
+        assert (log.errors, counts(log)["/"] > 0) == ((), True)
+        with pytest.raises(LoadError, match=r"it is of X.509 version 1 and cannot be verified; .* with -extfile"):
+            made(url=url, root_certificates=str(authority.root)).start(PROGRAM, seed=1, duration_s=1.0)
 
 
 @pytest.mark.slow

@@ -93,16 +93,11 @@ def test_without_times_only_throughput_is_measured() -> None:
 
 @pytest.mark.slow
 def test_a_distribution_gives_percentiles() -> None:
-    told = Told(Counted(10, 1.0, {100: 10}), Counted(20, 2.0, {100: 19, 900: 1}), Counted(30, 3.0, {100: 28, 900: 2}))
-    log = ended(told.run(2.0)).log()
-    assert sorted(zip(log.response.value_us, log.response.count, strict=True)) == [
-        (100, 9),
-        (100, 9),
-        (900, 1),
-        (900, 1),
-    ]
-    measured = summarise(log, (0.0, 2.0))
-    assert measured.latency_ms["p50"].estimate == pytest.approx(0.1, rel=0.01)
+    last = Counted(30, 3.0, {3: 50, 100: 28, 900: 2})  # with 50 parts of a procedure
+    log = ended(Told(Counted(10, 1.0, {100: 10}), Counted(20, 2.0, {100: 19, 900: 1}), last).run(2.0)).log()
+    rows = zip(log.response.value_us, log.response.count, strict=True)
+    assert sorted(rows) == [(100, 9), (100, 9), (900, 1), (900, 1)]
+    assert summarise(log, (0.0, 2.0)).latency_ms["p50"].estimate == pytest.approx(0.1, rel=0.01)
 
 
 @pytest.mark.slow
@@ -225,6 +220,22 @@ def test_statements_of_an_extension_that_is_older_than_the_server_are_not_chosen
     assert type(counters_of(old, "postgresql", "auto")) is PostgresTransactions
 
 
+@pytest.mark.parametrize("has_levels", [True, False])
+def test_what_functions_run_is_not_counted_besides_where_the_extension_tells_it(has_levels: bool) -> None:
+    asked: list[str] = []
+
+    class Counting(Answers):
+        def execute(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+            asked.append(statement)
+            if "toplevel" in statement and not has_levels:
+                raise LoadError('column "toplevel" does not exist')
+            return super().execute(statement, parameters)
+
+    counting: Any = Counting(pg_stat_statements=[(7.0, 0.5)])
+    assert counters_of(counting, "postgresql", "statements").read(counting) == Counted(7.0, 0.5)
+    assert asked[-1].endswith(" AND toplevel") is has_levels
+
+
 @pytest.mark.parametrize(
     ("protocol", "statistics", "rows"),
     [
@@ -298,14 +309,14 @@ def traffic(endpoint: Endpoint) -> Iterator[None]:
 
 
 @contextmanager
-def traffic_of_mysql(endpoint: Endpoint) -> Iterator[None]:
+def traffic_of_mysql(endpoint: Endpoint, statement: str = "SELECT SLEEP(0.005)") -> Iterator[None]:
     """As `traffic`, on a server that speaks MySQL's protocol."""
     ends = threading.Event()
 
     def ask() -> None:
         with server_of(endpoint).connect() as session:
             while not ends.wait(0.002):
-                session.execute("SELECT SLEEP(0.005)")
+                session.execute(statement)
 
     thread = threading.Thread(target=ask)
     thread.start()
@@ -342,6 +353,12 @@ class TestObserve(WorkloadSuite):
         measured = self.measured(endpoint)
         assert measured.latency_ms["p99"].estimate > 4.0
         assert measured.latency_mean_ms.estimate > 1.0
+
+    def test_what_a_procedure_runs_is_part_of_its_call(self, endpoint: Endpoint) -> None:
+        with server_of(endpoint).connect() as session:
+            session.execute(f"CREATE PROCEDURE many() BEGIN DO SLEEP(0.005); {'DO 1; ' * 200} END")
+        with traffic_of_mysql(endpoint, "CALL many()"):
+            assert self.measured(endpoint).latency_ms["p50"].estimate > 4.0
 
     def test_a_statement_of_hours_is_counted(self, endpoint: Endpoint) -> None:
         """The last bucket's end is the largest number that there is: nothing can be added to it."""
@@ -382,17 +399,16 @@ def watched(workload: ObserveWorkload, endpoint: Endpoint, *, duration_s: float 
 
 @pytest.mark.service
 def test_statements_of_the_database_are_read_where_they_are_counted() -> None:
-    """Debian's PostgreSQL with pg_stat_statements: what the other database does is not in it."""
-    settings = "fsync = off\nshared_preload_libraries = 'pg_stat_statements'\n"
+    """Debian's PostgreSQL with pg_stat_statements: what the other database does is not in it, nor what functions do, again."""
+    settings = "fsync = off\nshared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.track = 'all'\n"
     with started("debian", settings=settings, hba=TRUST) as mine:
         other = Endpoint(protocol="postgresql", host="127.0.0.1", port=mine.port, user="postgres", database="postgres")
-        with psycopg.connect(
-            f"host=127.0.0.1 port={mine.port} user=postgres dbname=postgres", autocommit=True
-        ) as admin:
+        admin_of = f"host=127.0.0.1 port={mine.port} user=postgres dbname="
+        with psycopg.connect(f"{admin_of}postgres", autocommit=True) as admin:
             admin.execute("CREATE DATABASE shop")
         shop = other.with_database("shop")
-        with psycopg.connect(f"host=127.0.0.1 port={mine.port} user=postgres dbname=shop", autocommit=True) as admin:
-            admin.execute("CREATE EXTENSION pg_stat_statements")
+        with psycopg.connect(f"{admin_of}shop", autocommit=True) as admin:
+            admin.execute(f"CREATE EXTENSION pg_stat_statements; {MANY}")
         told: list[str] = []
         workload = ObserveWorkload.from_settings({"patience": "1s"})
         with traffic(other), pytest.raises(LoadError, match="fewer than 5 statements per second"):
@@ -403,6 +419,14 @@ def test_statements_of_the_database_are_read_where_they_are_counted() -> None:
             measured = watched(workload, shop)
         assert measured.latency_mean_ms.estimate > 2.0
         assert measured.latency_ms == {}
+        with server_of(shop).connect() as session:
+            counters = counters_of(session, "postgresql", "statements")
+            before = counters.read(session).n
+            session.execute("SELECT many()")
+            assert counters.read(session).n - before == 2  # with our own look
+
+
+MANY = "CREATE FUNCTION many() RETURNS void LANGUAGE plpgsql AS 'BEGIN FOR i IN 1..50 LOOP PERFORM 1 WHERE i > 0; END LOOP; END'"
 
 
 @pytest.mark.service

@@ -183,14 +183,15 @@ def test_a_table_is_found_by_the_name_that_the_server_writes(name: str, parts: l
 
 
 ASKED = """CREATE EXTENSION pg_stat_statements VERSION '1.7'; CREATE ROLE app LOGIN; CREATE ROLE seer LOGIN;
-CREATE TABLE orders (id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a'); GRANT ALL ON orders TO app, seer"""
+CREATE TABLE orders (id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a'); GRANT ALL ON orders TO app, seer;
+CREATE FUNCTION noted() RETURNS text LANGUAGE sql AS 'SELECT note FROM orders WHERE id = 1'"""
 
 
 @pytest.mark.service
 @pytest.mark.slow
 def test_a_server_that_another_role_asks() -> None:
     """Debian's PostgreSQL: what one role may see of the statements of another, and what the extension tells of itself."""
-    settings = "fsync = off\nshared_preload_libraries = 'pg_stat_statements'\n"
+    settings = "fsync = off\nshared_preload_libraries = 'pg_stat_statements'\npg_stat_statements.track = 'all'\n"
     with started("debian", settings=settings, hba=TRUST) as mine:
         there = Endpoint(protocol="postgresql", host="127.0.0.1", port=mine.port, user="seer", database="postgres")
 
@@ -214,3 +215,7 @@ def test_a_server_that_another_role_asks() -> None:
         number = found.label.partition("_")[0]
         assert found.text.endswith(f" pg_notify(:{number}_p1, note) FROM orders WHERE id = :{number}_id"), found.text
         assert found.unknown == (f"{number}_p1",)
+        ask("app", "SELECT noted() FROM orders")
+        # What the function runs is run again by whoever calls it.
+        (calling,) = [one.text for one in seen().proposals if "note" in one.text and "pg_notify" not in one.text]
+        assert calling.startswith("SELECT noted(")

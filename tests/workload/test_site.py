@@ -55,6 +55,7 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
         (("[numbers]", "[numbers"), "shop.toml: "),
         (('"GET /"', '"FETCH /"'), "[states.home] request='FETCH /' is not a request"),
         (('"GET /"', '"GET home"'), "request='GET home' is not a request"),
+        (('"GET /"', '"GET /#home"'), "request='GET /#home' is not a request"),
         (('form = { user = "me" }', 'query = { user = "me" }'), "request='POST /login' cannot have a query"),
         (('request = "GET /"', 'form = { a = "b" }'), "[states.home] needs either request or requests"),
         (("{item}", "{itm}"), "[states.view] names value='itm'"),

@@ -141,6 +141,7 @@ def test_an_address_has_its_options_and_no_password() -> None:
     options = {"tls": "true", "folder": "/x", "value.a": "1", "authSource": "admin"}
     url = mongodb_url(at(27017, user="me", password="horse", options=options))
     assert url == "mongodb://127.0.0.1:27017/?tls=true&authSource=admin"
+    assert mongodb_url(at(27017, host="fe80::1")) == "mongodb://[fe80::1]:27017/?"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def _report_bug(error: BaseException) -> None:
 
     try:
         with tempfile.NamedTemporaryFile(
-            "w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8"
+            "w", prefix="trimtab-bug-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
         ) as file:
             file.write(hide_literals("".join(traceback.format_exception(error))))
         hint = f"please report it with the file {file.name}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, say, state_option, study_file_argument, tell_changed
 from trimtab.units import counted
 
 __all__ = ["command"]
@@ -23,6 +23,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool) -> int:
     from trimtab.study.fragments import as_one_text
 
     with open_stage(load_study_file(study_file), state_dir, changes=False) as stage:
+        tell_changed(stage, state_dir)
         changed = stage.advice.difference(stage.baseline)
         config = Config({name: stage.advice[name] for name in changed})
         fragment = as_one_text(stage.stack.fragments(config), is_one=stage.stack.is_one)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ from trimtab.cli.options import (
 from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
-    from trimtab.history import StudyRecord
+    from trimtab.history import History, StudyRecord
+    from trimtab.space import Config
     from trimtab.study import Proposal
 
 __all__ = ["command"]
@@ -48,28 +50,27 @@ def command(
     """
     from trimtab.history import find_study, read_history_at
     from trimtab.report.words import counted
-    from trimtab.study import apply_winner, history_of, load_study_file, remembered_file, winner_of
+    from trimtab.study import apply_winner, history_of, load_study_file, remembered_file
     from trimtab.trial.command_line import command_at
 
     again = _again(name, study_file, history_url)
-    file, name = study_named(name)
+    file, study = study_named(name)
+    path = Path(name) if study_file is None and file is not None else study_file
     given = file if study_file is None else load_study_file(study_file)
     # A file of another study says which server, and not where this study is.
-    its_own = next((each for each in (file, given) if each is not None and each.study.name == name), None)
-    with read_history_at(history_url or history_of(state_dir, name, its_own), state_dir) as history:
-        record = find_study(history, name)
-    config = winner_of(record)
+    its_own = next((each for each in (file, given) if each is not None and each.study.name == study), None)
+    with read_history_at(place := history_url or history_of(state_dir, study, its_own), state_dir) as history:
+        record = find_study(history, study)
+        config = _winner(history, record, lambda older: command_at(state_dir, _again(older, path, place)))
     if given is None:
-        _require_own_server(record, name, state_dir, history_url)
-    target = (
-        given if given is not None else load_study_file(remembered_file(state_dir, record.name, history=history_url))
-    )
+        _require_own_server(record, study, state_dir, history_url)
+        given = load_study_file(remembered_file(state_dir, record.name, history=history_url))
 
     def agrees(proposal: Proposal) -> bool:
         _show(proposal)
         return yes or _says_yes(command_at(state_dir, f"{again} --yes"))
 
-    effective = apply_winner(record, target, state_dir, agrees=agrees, say=say)
+    effective = apply_winner(record, given, state_dir, agrees=agrees, say=say)
     if effective is None:
         say("nothing was changed")
         raise click.exceptions.Abort
@@ -80,6 +81,21 @@ def command(
     else:
         click.echo(f"applied {counted(len(config), 'setting')}; undo: {undo}")
     return 0
+
+
+def _winner(history: History, record: StudyRecord, apply: Callable[[str], str]) -> Config:
+    """The proven winner; `apply` is the command for the study of a number, for the hint where an older one has a winner."""
+    from trimtab.history import find_studies
+    from trimtab.study import winner_of
+
+    try:
+        return winner_of(record)
+    except UsageError as error:
+        older = [each for each in find_studies(history, record.name) if each.id < record.id and each.status == "proven"]
+        if not older:
+            raise
+        hint = f"an older study of this name has one; to apply it: {apply(f'#{older[-1].id}')}"
+        raise UsageError(error.message, hint=hint) from error
 
 
 def _again(name: str, study_file: Path | None, history_url: str | None) -> str:

@@ -52,7 +52,7 @@ def _read(path: Path) -> str:
     from trimtab.errors import UsageError
 
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UsageError(
             f"cannot read config={str(path)!r}: {error.strerror}", hint="check its path and mode"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, state_option, study_file_argument, tell_changed
 
 if TYPE_CHECKING:
     from trimtab.study import StudyFile
@@ -39,6 +39,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
     if grant_sql:
         return _print_grants(file, state_dir, role, as_json)
     with open_stage(file, state_dir, changes=False) as stage:
+        tell_changed(stage, state_dir)
         checks = checks_of(stage)
     is_fine = all(each.verdict != "fail" for each in checks)
     if as_json:

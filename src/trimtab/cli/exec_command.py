@@ -195,6 +195,7 @@ def _workload(words: tuple[str, ...], measure: str) -> str:
     import hashlib
 
     text = redact(f"exec {shlex.join(words)} by {measure}")
+    text = os.fsencode(text).decode("utf-8", "backslashreplace")  # the name of a file need be no text
     if len(text) <= _LONGEST_WORKLOAD:
         return text
     mark = f"… {hashlib.sha256(os.fsencode(text)).hexdigest()[:16]} by {measure}"

@@ -16,7 +16,7 @@ __all__ = ["command"]
 @history_option
 @json_option
 def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
-    """List every study: name, status, trials, when, objective, target, version, workload, and what it was imported from."""
+    """List every study: id, name, status, trials, when, objective, target, version, workload, and what it was imported from."""
     from trimtab.cli.history_options import print_studies
     from trimtab.history import read_history_at
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import combining, east_asian_width
 
 import click
 
@@ -124,11 +125,11 @@ def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:
         print_json({"studies": [asdict(study) for study in studies]})
         return
     rows = [
-        (study.name, study.status, f"{study.n_trials}", when(study.created_at), study.objective, study.target,
+        (f"#{study.id}", study.name, study.status, f"{study.n_trials}", when(study.created_at), study.objective, study.target,
          study.server_version, study.workload, study.origin)
         for study in studies
     ]  # fmt: skip
-    table(("name", "status", "trials", "begun", "objective", "target", "version", "workload", "from"), rows)
+    table(("id", "name", "status", "trials", "begun", "objective", "target", "version", "workload", "from"), rows)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -138,9 +139,16 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     cells = [[_short(one_line(cell)) for cell in row] for row in rows]
     kept = [index for index in range(len(head)) if any(row[index] for row in cells)]
     lines = [[head[index] for index in kept], *([row[index] for index in kept] for row in cells)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(kept))]
+    widths = [max(_width(line[index]) for line in lines) for index in range(len(kept))]
     for line in lines:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        click.echo(
+            "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )
+
+
+def _width(text: str) -> int:
+    """In columns of a terminal: letters of East Asia take two, and marks over a letter none."""
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _short(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trimtab.cli.options import json_option, print_json, state_option, study_file_argument
+from trimtab.cli.options import json_option, print_json, state_option, study_file_argument, tell_changed
 from trimtab.units import counted
 
 if TYPE_CHECKING:
@@ -43,12 +43,17 @@ def _table(rows: list[dict[str, Any]], selected: set[str], *, is_narrow: bool) -
         table.add_column(about, overflow="fold")
     for row in rows:
         name = Text(("* " if row["name"] in selected else "  ") + row["name"])
-        why = Text(f"locked: {row['lock_reason']}" if row["lock_reason"] else row["doc"])
+        why = Text(_locked(row["lock_reason"]) if row["lock_reason"] else row["doc"])
         cells = (row["running_text"], _RAW.sub("", row["range"]), row["restart"])
         told = map(Text, cells)  # as text: a value may hold [brackets] or :colons:
         below = Group(name, Padding(why, (0, 0, 0, 4)))
         table.add_row(*([below, *told] if is_narrow else [name, *told, why]))
     return table
+
+
+def _locked(reason: str) -> str:
+    """Why a knob is locked; a safety class says that itself."""
+    return reason if " is locked" in reason else f"locked: {reason}"
 
 
 def _print(rows: list[dict[str, Any]], selected: set[str], tunes: str) -> None:
@@ -73,6 +78,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, show_all: bool) ->
     with open_stage(load_study_file(study_file), state_dir, changes=False) as stage:
         selected, tunes = set(stage.space.knobs), "would tune" if stage.locked else "tunes"
         states = [s for s in stage.states.values() if show_all or s.is_curated or s.knob.name in selected]
+        tell_changed(stage, state_dir)
         rows = [state.to_json() for state in sorted(states, key=lambda state: state.knob.name)]
     if as_json:
         print_json({"knobs": rows, "selected": sorted(selected)})

@@ -17,7 +17,7 @@ from trimtab.redact import without_password
 
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
-    from trimtab.study import StudyFile
+    from trimtab.study import Stage, StudyFile
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -33,6 +33,7 @@ __all__ = [
     "study_file_argument",
     "study_history_option",
     "study_named",
+    "tell_changed",
     "tell_news",
     "toml_text",
 ]
@@ -75,6 +76,14 @@ def _tell_news(context: click.Context, parameter: click.Parameter, state_dir: Pa
     """What the dead-man did since the last command comes first, whichever command this is."""
     tell_news(state_dir)
     return state_dir
+
+
+def tell_changed(stage: Stage, state_dir: Path) -> None:
+    """A study that runs on a server, or was killed there, is why what is read from it now may be none of the user's own."""
+    from trimtab.study.first import changed_by
+
+    for text in changed_by(stage.stack, state_dir):
+        say(f"note: {text}")
 
 
 def tell_news(state_dir: Path) -> None:
@@ -143,7 +152,8 @@ def print_json(data: dict[str, Any]) -> None:
     """One JSON document on stdout, with `schema_version` first."""
     from trimtab.jsonable import strict
 
-    click.echo(json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False))
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False)
+    click.echo(text.encode("utf-8", "backslashreplace").decode())  # of a path that is no text, as JSON escapes it
 
 
 def require_one_of(given: Mapping[str, object]) -> None:

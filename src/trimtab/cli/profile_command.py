@@ -89,7 +89,7 @@ def command(
     from trimtab.workload.sql.proposal import new_folder, write_files
 
     file = load_study_file(study_file)
-    source, mode = moved_text(file, study_file.read_text(encoding="utf-8")), study_file.stat().st_mode & 0o777
+    source, mode = moved_text(file, study_file.read_text(encoding="utf-8-sig")), study_file.stat().st_mode & 0o777
     with new_folder(folder):  # what could stand in the way of the files is known before the minutes of watching
         if window_s:
             say(f"watching for {format_duration(window_s)}")

@@ -13,7 +13,8 @@ _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
 def open_streams() -> None:
     """A stream that the caller has closed becomes /dev/null: else the next file that is opened, such as the history, would
-    take its number, and get what is printed. A character that the terminal's encoding lacks is printed as its code."""
+    take its number, and get what is printed. A character that the terminal's encoding lacks is printed as its code, and a path
+    that is no text as it is."""
     for number, (name, mode) in enumerate(_STREAMS):
         try:
             os.fstat(number)
@@ -21,8 +22,10 @@ def open_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest number that is free: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
-    if (sys.stdout.encoding or "utf-8").lower() != "utf-8" and hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if hasattr(sys.stdout, "reconfigure"):
+        is_utf8 = (sys.stdout.encoding or "utf-8").lower() == "utf-8"
+        with suppress(OSError):  # of a stream that was given another file since it was made: it is set all the same
+            sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
 
 
 def drop_unwritten() -> None:

@@ -20,6 +20,7 @@ from trimtab.client.wire import (
     begin_body,
     best_of,
     checked,
+    control_body,
     failure_body,
     no_httpx,
     pauses,
@@ -278,10 +279,16 @@ class Session:
 
     def control(self, what: str) -> dict[str, Any]:
         """ "pause", "resume", "finish", "stop" or "restart"."""
-        return self._server.request("POST", f"/sessions/{self.name}/{what}", {})
+        return self._server.request("POST", f"/sessions/{self.name}/{what}", control_body(what))
 
     def leave(self, *, patience_s: float | None = None) -> None:
         """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
         self._server._measuring.discard(self)
         path = f"/sessions/{self.name}/clients/{self._client}"
-        self._server.request("DELETE", path, patience_s=patience_s)
+        try:
+            self._server.request("DELETE", path, patience_s=patience_s)
+        except ServerError as error:
+            if (
+                not error.is_of_client
+            ):  # else it has left: the answer to its first try was lost, or the server was started anew
+                raise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from trimtab.errors import UsageError
 
@@ -22,6 +23,7 @@ __all__ = [
     "begin_body",
     "best_of",
     "checked",
+    "control_body",
     "failure_body",
     "no_httpx",
     "pauses",
@@ -188,6 +190,11 @@ def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequenc
                 f"value={figure} is not finite", hint="report a point that gave no figure with fail()", status=REFUSED
             )
     return said
+
+
+def control_body(what: str) -> dict[str, Any]:
+    """Of a control; a restart that is sent again, because its answer was lost, says that it is the same one."""
+    return {"request": uuid4().hex} if what == "restart" else {}
 
 
 def failure_body(reason: str, status: str) -> dict[str, Any]:

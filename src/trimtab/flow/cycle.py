@@ -10,7 +10,7 @@ them, and one that does (`ContextSearcher`) shares what it learns between them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Protocol, runtime_checkable
@@ -71,6 +71,10 @@ class CycleRun:
     kind: StopKind = StopKind.UNSAID
     is_interrupted: bool = False
 
+    def keep(self, proof: CycleProof) -> None:
+        """What is proven so far."""
+        self.proof = proof
+
 
 def searcher_of(task: Task) -> Task:
     """The task with the searcher that a cycle uses: the default one is the contextual Gaussian process there."""
@@ -80,12 +84,15 @@ def searcher_of(task: Task) -> Task:
     return replace(task, search=replace(task.search, searcher="contextual-gp", options=options))
 
 
-def cycling(task: Task, began: Budget | None = None) -> Callable[[Scorer], Steps[Verdict]]:
+def cycling(
+    task: Task, began: Budget | None = None, went_on: Collection[int] = ()
+) -> Callable[[Scorer], Steps[Verdict]]:
     """The flow of a study over the task's cycle.
 
     Args:
         task: what is to be tuned.
         began: the budget with which the study began; a resume may have another one. None: the task's.
+        went_on: number of each trial on record after which the search went on: no budget ends it there.
 
     Raises:
         InternalError: from the flow, when the task has none.
@@ -97,7 +104,7 @@ def cycling(task: Task, began: Budget | None = None) -> Callable[[Scorer], Steps
             raise InternalError("a study without a cycle was to go round it")
         run = CycleRun()
         try:
-            yield from _phases(task, began or task.budget, cycle, scorer, run)
+            yield from _phases(task, began or task.budget, went_on, cycle, scorer, run)
         except Stopped as stopped:
             run.is_interrupted, run.reason, run.kind = True, stopped.message, stopped.kind
         found = cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
@@ -106,14 +113,16 @@ def cycling(task: Task, began: Budget | None = None) -> Callable[[Scorer], Steps
     return flow
 
 
-def _phases(task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Steps[None]:
+def _phases(
+    task: Task, began: Budget, went_on: Collection[int], cycle: Cycle, scorer: ContextScorer, run: CycleRun
+) -> Steps[None]:
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"measuring the baseline of context {name}")
         try:
             yield from under(context, measure_baseline(task_under(task, context)))
         except LoadError as error:
             raise LoadError(f"context={name!r} of the cycle: {error.message}", hint=error.hint) from error
-    run.reason = yield from _Rounds(task, began, cycle, scorer, run.rounds).search()
+    run.reason = yield from _Rounds(task, began, went_on, cycle, scorer, run.rounds).search()
     run.kind = StopKind.OVER
     if not task.is_proven:
         raise Stopped(f"{run.reason}; no proof was asked for", StopKind.UNPROVEN)
@@ -122,16 +131,18 @@ def _phases(task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, run:
         own = _task_before_proofs(task, cycle, scorer, context)
         refined = yield from under(context, refine(own, scorer.part(context)))
         run.best.append(refined.config if refined is not None else None)
-    run.proof = yield from prove_cycle(task, cycle, scorer, run.best)
+    yield from prove_cycle(task, cycle, scorer, run.best, run.keep)
 
 
 class _Rounds:
     """The rounds of visits; `numbers` is filled in."""
 
     def __init__(
-        self, task: Task, began: Budget, cycle: Cycle, scorer: ContextScorer, numbers: list[list[int]]
-    ) -> None:
+        self, task: Task, began: Budget, went_on: Collection[int], cycle: Cycle, scorer: ContextScorer,
+        numbers: list[list[int]],
+    ) -> None:  # fmt: skip
         self._task, self._cycle, self._scorer, self._numbers = task, cycle, scorer, numbers
+        self._went_on = went_on
         # Of the budget with which the study began: the searcher would ask for other configs than those on record.
         searcher = start_searcher(task, _expected(replace(task, budget=began), cycle, scorer))
         self._contextual = getattr(searcher, "inner", None)
@@ -201,12 +212,11 @@ class _Rounds:
             what = trial.reason.partition("\n")[0]
             self._scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
 
-    def _end(self) -> str:
-        """Why the search should end now; "" to go on."""
-        task, scorer = self._task, self._scorer
-        budget = task.budget
-        if scorer.enough:
-            return scorer.enough
+    def _budget_end(self) -> str:
+        """Why the budget ends the search now; "" where it has room for one more trial, or the search went on by the record."""
+        task, scorer, budget = self._task, self._scorer, self._task.budget
+        if scorer.trials[-1].number in self._went_on:
+            return ""
         if budget.trials is not None and self._n_search >= budget.trials:
             return f"the budget of {budget} is used"
         if budget.seconds is not None and self._n_search:
@@ -214,6 +224,15 @@ class _Rounds:
             if scorer.spent_s + scorer.mean_cost_s > until:
                 kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
                 return f"the budget of {budget} is used, {kept}"
+        return ""
+
+    def _end(self) -> str:
+        """Why the search should end now; "" to go on."""
+        task, scorer = self._task, self._scorer
+        if scorer.enough:
+            return scorer.enough
+        if reason := self._budget_end():
+            return reason
         if self._searcher.is_exhausted and not isinstance(self._contextual, ContextSearcher):
             return "the searcher has tried everything there is"
         if not scorer.may_try_new:

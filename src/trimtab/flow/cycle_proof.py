@@ -9,7 +9,7 @@ of the contexts' intervals are always valid, and their errors independent, so th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -54,27 +54,35 @@ class CycleProof:
     of_own: tuple[Proof | None, ...]
 
 
-def prove_cycle(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Config | None]) -> Steps[CycleProof]:
+def prove_cycle(
+    task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Config | None], keep: Callable[[CycleProof], None]
+) -> Steps[None]:
     """Proves the config for the whole cycle, and then each context's own best while the budget has room.
 
     Args:
         task, cycle, scorer: of the study.
         best: of each context.
+        keep: given what is proven so far, whenever that is more: a study may be stopped before all is.
     """
     shared = yield from _shared(task, cycle, scorer, best)
     found: dict[tuple[int, Config], Proof] = {}
+
+    def concluded() -> CycleProof:
+        of_shared = tuple(None if shared is None else found.get((i, shared)) for i in range(len(cycle.contexts)))
+        of_own = tuple(None if own is None else found.get((i, own)) for i, own in enumerate(best))
+        return _concluded(task, cycle, shared, of_shared, of_own)
+
     if shared is not None:
         scorer.say("proving the best config of the whole cycle in alternating pairs")
         proofs = yield from _proofs_of_shared(task, cycle, scorer, shared)
         found = {(place, shared): proof for place, proof in enumerate(proofs)}
+    keep(concluded())
     for place, own in enumerate(best):
         if own is None or (place, own) in found or not scorer.has_room_for_pairs(2 * task.proof.min_pairs):
             continue
         scorer.say(f"context {cycle.names[place]}: proving its best config in alternating pairs")
         found[place, own] = yield from _proof_of_own(task, scorer, cycle.contexts[place], own)
-    of_shared = tuple(None if shared is None else found.get((i, shared)) for i in range(len(cycle.contexts)))
-    of_own = tuple(None if own is None else found.get((i, own)) for i, own in enumerate(best))
-    return _concluded(task, cycle, shared, of_shared, of_own)
+        keep(concluded())
 
 
 def _shared(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Config | None]) -> Steps[Config | None]:

@@ -58,6 +58,7 @@ def cycle_verdict(
             place,
             best[place] if place < len(best) else _looked_best(task, scorer.part(context)),
             proof,
+            is_interrupted,
         )
         for place, context in enumerate(cycle.contexts)
     )
@@ -122,6 +123,7 @@ def _context(
     place: int,
     best: Config | None,
     proof: CycleProof | None,
+    is_interrupted: bool,
 ) -> ContextResult:
     context = cycle.contexts[place]
     part = scorer.part(context)
@@ -141,7 +143,7 @@ def _context(
         config=_changes(task, best),
         gain=_gain(own),
         is_proven=own is not None and own.is_better,
-        reason=_why_not(own, best, proof),
+        reason=_why_not(own, best, is_interrupted),
         search_gain=math.exp(-loss) if best is not None else None,
         shared=_gain(proof.of_shared[place]) if proof is not None else None,
         best=_best_so_far(by_round),
@@ -166,12 +168,12 @@ def _gain(proof: Proof | None) -> GainInterval | None:
     return GainInterval.of(proof.gain.ratio) if proof is not None and proof.gain is not None else None
 
 
-def _why_not(own: Proof | None, best: Config | None, proof: CycleProof | None) -> str:
+def _why_not(own: Proof | None, best: Config | None, is_interrupted: bool) -> str:
     """Why the context's best is not proven; "" when it is."""
     if best is None:
         return "nothing beat the baseline"
     if own is None:
-        return "it did not come to a proof" if proof is None else "the budget left no room for its proof"
+        return "it did not come to a proof" if is_interrupted else "the budget left no room for its proof"
     if own.is_better:
         return ""
     return own.failure or "; ".join(row.text for row in own.conditions if not row.is_met) or "too few pairs"

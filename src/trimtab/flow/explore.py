@@ -11,7 +11,7 @@ from trimtab.flow.harm import as_judged, best_harmless
 from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
-from trimtab.flow.reserve import finish_reserve_s, least_proof_s, refine_reserve_s
+from trimtab.flow.reserve import finish_reserve_s, least_proof_s, refine_reserve_s, repeat_s
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import EarlyStop, Interval
@@ -76,11 +76,12 @@ def expected_trials(task: Task, scorer: Scorer) -> int | None:
 def _kept_s(task: Task, scorer: Scorer) -> float:
     """Seconds that the search leaves: for the leaders, the proof and the ablation.
 
-    While nothing is better than the baseline there are no leaders and no lines: only the proof's least is kept then.
+    While nothing is better than the baseline there are no leaders and no lines: only the proof's least is kept then, with a
+    repeat where a proof has failed before.
     """
     finish_s = finish_reserve_s(task, scorer)
     if not _has_leader(task, scorer):
-        return min(finish_s, least_proof_s(task, scorer))
+        return min(finish_s, least_proof_s(task, scorer)) + repeat_s(scorer)
     return finish_s + refine_reserve_s(task, scorer)
 
 
@@ -136,6 +137,7 @@ class _Search:
         self._went_on = went_on
         self._task, self._scorer, self._log, self._renewed = task, scorer, log, renewed
         self._progress = _Progress()
+        self._under_way: list[Config] = []
         self._begin(searcher)
 
     def _begin(self, searcher: Searcher) -> None:
@@ -171,11 +173,20 @@ class _Search:
                 return
             if n_search > n_first and self._is_baseline_due(n_search):
                 yield self._baseline()
-            config = self._steady.ask(1)[0]
+            config = self._asked()
             for line in self._log.take() if self._log is not None else ():
                 self._scorer.say(line)
             n_search += 1
+            self._under_way.append(config)
             yield self._trial(config)
+
+    def _asked(self) -> Config:
+        """The next config; of a searcher that has begun anew, and does not know what is under way, none of that."""
+        for _ in self._under_way:
+            config = self._steady.ask(1)[0]
+            if config not in self._under_way:
+                return config
+        return self._steady.ask(1)[0]
 
     def _ended(self, n_search: int) -> Ended:
         """Whether and why the search should end now, after `n_search` trials."""
@@ -224,6 +235,7 @@ class _Search:
             else None,
             searcher=self._task.search.searcher,
         )
+        self._under_way.remove(config)
         judged = as_judged(self._task, self._scorer, trial)
         self._steady.tell(judged)
         self._progress.take(judged, nears=self._scorer.par == math.inf)

@@ -55,7 +55,16 @@ def best_harmless(task: Task, scorer: Scorer) -> Trial | None:
 
 
 def _harm(task: Task, scorer: Scorer, config: Config) -> float:
-    """By how much (log) a metric is at least worse than a proof lets pass, the worst of them; 0 where none is."""
+    """By how much (log) a metric is at least worse than a proof lets pass, the worst of them; 0 where none is.
+
+    A study asks several times for each trial, and of every config that looks better than the best harmless one.
+    """
+    if config not in scorer.harms:
+        scorer.harms[config] = _worked_out(task, scorer, config)
+    return scorer.harms[config]
+
+
+def _worked_out(task: Task, scorer: Scorer, config: Config) -> float:
     if scorer.par == math.inf:
         return 0.0
     before, after = (_metrics(full_runs(scorer.trials, each)) for each in (task.baseline, config))

@@ -32,6 +32,7 @@ __all__ = [
     "proof_runs",
     "refine_reserve_s",
     "refine_runs",
+    "repeat_s",
     "runs_before_proof",
 ]
 
@@ -101,9 +102,16 @@ def proof_reserve_s(task: Task, scorer: Scorer, n_lines: int = 0) -> float:
 
 
 def refine_reserve_s(task: Task, scorer: Scorer) -> float:
-    """Seconds of the search's share to keep back for its leaders."""
+    """Seconds of the search's share to keep back for its leaders; after a failed proof those of one run at least."""
     rest_s = (task.budget.seconds or 0.0) - scorer.refused_at_s - finish_reserve_s(task, scorer)
-    return min(_wanted_refine_runs(task, scorer) * scorer.mean_cost_s, _REFINE_SHARE * rest_s)
+    share_s = min(_wanted_refine_runs(task, scorer) * scorer.mean_cost_s, _REFINE_SHARE * rest_s)
+    return max(share_s, repeat_s(scorer))
+
+
+def repeat_s(scorer: Scorer) -> float:
+    """Seconds that the search after a failed proof keeps for a repeat of its leader: the last one that only one run spoke for
+    may have been lucky. 0 before."""
+    return scorer.mean_cost_s if scorer.refused else 0.0
 
 
 def refine_runs(task: Task, scorer: Scorer) -> int:

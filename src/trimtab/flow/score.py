@@ -105,6 +105,7 @@ class Scorer:
             enough for another proof.
         level: confidence of the next proof.
         enough: why the search is to end before its time, the proof still to come; "" while it goes on.
+        harms: what the trials so far say of the harm of configs, as far as it was asked for (see `harm`).
     """
 
     def __init__(self, task: Task, say: Callable[[str], None] = lambda text: None) -> None:
@@ -120,6 +121,7 @@ class Scorer:
         self.refused_at, self.refused_at_s = 0, 0.0
         self.level = 0.95
         self.enough = ""
+        self.harms: dict[Config, float] = {}
         self._costs_s: list[float] = []
         self._spent_s = self._lost_elsewhere_s = 0.0
         self._seen = _Seen()
@@ -242,6 +244,7 @@ class Scorer:
             self._tell_twin(trial)
             trial = self._scored(trial)
         self.trials.append(trial)
+        self._forget_harm(trial)
         self._costs_s.append(sum(trial.cost_s.values()) / self.n_at_once)
         self._spent_s += self._costs_s[-1]
         self.regression.take(trial)
@@ -266,12 +269,19 @@ class Scorer:
         )  # fmt: skip
         self.n_invalidated += 1
         self._seen = _Seen()
+        self.harms.clear()
         self.track, spent_s = BaselineTrack(), 0.0
         self.baselines.clear()
         for each, cost_s in zip(self.trials, self._costs_s, strict=True):
             self._learn_baseline(each, spent_s)
             spent_s += cost_s
         return trial
+
+    def _forget_harm(self, trial: Trial) -> None:
+        """What was said of it before `trial`: of all configs, where that tells more of the baseline."""
+        if trial.role in BASELINE_ROLES or trial.config == self.task.baseline:
+            self.harms.clear()
+        self.harms.pop(trial.config, None)
 
     def _learn_baseline(self, trial: Trial, spent_s: float) -> None:
         if trial.role in BASELINE_ROLES and trial.measurement is not None:

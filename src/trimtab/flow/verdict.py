@@ -92,7 +92,7 @@ def make_verdict(task: Task, scorer: Scorer, outcome: Outcome) -> Verdict:
 
 
 def _result(outcome: Outcome) -> str:
-    is_proven = outcome.proof is not None and outcome.proof.is_better
+    is_proven = outcome.result == "better" or (outcome.proof is not None and outcome.proof.is_better)
     if outcome.is_interrupted:
         # What is proven is so whatever was to follow it.
         return "better" if is_proven else "interrupted"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["BenchProgress"]
 
 _SHOWN_SECONDS = 12
+_GAP = 2
+"""Columns of the terminal between two of the table."""
 _LINE_EVERY = 5
 """Seconds of load between two plain lines, unless every one is asked for."""
 
@@ -95,12 +99,21 @@ class BenchProgress:
         head = Text(self._step, style="bold")
         if not self._frames:
             return head
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for name in _COLUMNS:
+        rows = [_cells(frame) for frame in self._frames]
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
+        n_columns = _n_fitting(rows, self._console.width)
+        for name in _COLUMNS[:n_columns]:
             table.add_column(name, justify="right", no_wrap=True)
-        for frame in self._frames:
-            table.add_row(*_cells(frame))
+        for row in rows:
+            table.add_row(*row[:n_columns])
         return Group(head, table)
+
+
+def _n_fitting(rows: Sequence[Sequence[Text]], width: int) -> int:
+    """How many columns have room: figures are not cut off, the last columns are left out instead."""
+    columns = zip(_COLUMNS, zip(*rows, strict=True), strict=True)
+    widths = (max(len(name), *map(len, cells)) + _GAP for name, cells in columns)
+    return sum(total - _GAP <= width for total in accumulate(widths))
 
 
 def _cells(frame: Frame) -> tuple[Text, ...]:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.report.summary import Summary
+from trimtab.report.tables import make_table
 
 __all__ = ["cycle_tables"]
 
@@ -19,15 +20,8 @@ def cycle_tables(summary: Summary) -> RenderableType:
     return Group(*parts, *(Text(line, style="dim") for line in summary.cycle_notes))
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(Text(column), overflow="fold")  # a name may hold what rich takes for markup
-    return table
-
-
 def _contexts(summary: Summary) -> Table:
-    table = _table("context", "load", "trials", "its own best", "the config for all", "changing configs")
+    table = make_table("context", "load", "trials", "its own best", "the config for all", "changing configs")
     for row in summary.contexts:
         own = Text(row.own, style="green" if row.own_is_proven else "")
         if row.reason:
@@ -37,14 +31,14 @@ def _contexts(summary: Summary) -> Table:
 
 
 def _by_cycle(summary: Summary) -> Table:
-    table = _table("context", "best so far, by cycle", "slower than its own best, by cycle")
+    table = make_table("context", "best so far, by cycle", "slower than its own best, by cycle")
     for row in summary.contexts:
         table.add_row(Text(row.name), Text("  ".join(row.best)), Text("  ".join(row.regret)))
     return table
 
 
 def _differing(summary: Summary) -> Table:
-    table = _table("knob", *(row.name for row in summary.contexts))
+    table = make_table("knob", *(row.name for row in summary.contexts))
     for row in summary.differing:
         table.add_row(Text(row.knob, style="bold"), *map(Text, row.values))
     return table

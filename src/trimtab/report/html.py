@@ -49,6 +49,7 @@ def write_html(
 
     Raises:
         UsageError: the file cannot be written; a report that was there before stays whole.
+        OSError: the disk is full; the same.
     """
     _write(render_html(study, trials, classes), path)
 
@@ -67,6 +68,7 @@ def write_rank_html(
 
     Raises:
         UsageError: the file cannot be written.
+        OSError: the disk is full.
     """
     _write(render_rank_html(study, consensus, trials, sources=sources), path)
 
@@ -116,6 +118,8 @@ def _write(page: str, path: str | Path) -> None:
                 shutil.copymode(goal, part)
             part.replace(goal)
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise  # no other path is asked for: a disk that is full is told as everywhere
         raise _refused(path, error.strerror) from error
 
 

@@ -103,9 +103,9 @@ def _headline(consensus: Consensus) -> str:
 
 def _table(study: StudyRecord, consensus: Consensus, top: int | None, n_columns: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
+    broken = ("what it does",) if n_columns > _ESSENTIAL else ("knob",)
     for title, is_number in _COLUMNS[:n_columns]:
-        table.add_column(title, justify="right" if is_number else "left", no_wrap=title != "what it does",
-                         overflow="fold")  # fmt: skip
+        table.add_column(title, justify="right" if is_number else "left", no_wrap=title not in broken, overflow="fold")
     docs = {entry["name"]: entry.get("doc", "") for entry in study.space.get("knobs", ())}
     longest = max((entry.score for entry in consensus.knobs), default=0.0)
     for place, entry in enumerate(consensus.knobs[:top], 1):

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -19,6 +20,7 @@ from trimtab.report.explain import Explanation, explain
 from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, danger_of
 from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.summary import Summary, summarise
+from trimtab.report.tables import make_table
 from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
@@ -115,22 +117,14 @@ def _warnings(summary: Summary) -> Iterator[RenderableType]:
         )
 
 
-def _table(*columns: str, right: Sequence[str] = ()) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        is_number = column in right
-        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
-    return table
-
-
 def _keep_whole(table: Table, index: int, texts: Iterable[str]) -> None:
     """What a column holds is not broken, unless one of its `texts` takes too much of a line."""
-    table.columns[index].no_wrap = max(map(len, texts), default=0) <= _NAME_WIDTH
+    table.columns[index].no_wrap = max(map(cell_len, texts), default=0) <= _NAME_WIDTH
 
 
 def _settings_table(summary: Summary) -> Table:
     effect = ["takes effect"] if summary.has_restarts else []
-    table = _table("knob", "yours", "tuned", *effect, "what it does")
+    table = make_table("knob", "yours", "tuned", *effect, "what it does")
     _keep_whole(table, 0, (setting.knob for setting in summary.settings if not setting.is_opened))
     for setting in summary.settings:
         knob = Text(setting.knob, style="bold")
@@ -172,7 +166,7 @@ def _by_number(summary: Summary) -> str:
 
 
 def _lines_table(lines: Sequence[LineWorth]) -> Table:
-    table = _table("knob", "with the others", "alone", "effect", right=("with the others", "alone"))
+    table = make_table("knob", "with the others", "alone", "effect", right=("with the others", "alone"))
     for line in lines:
         style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
         table.add_row(
@@ -196,7 +190,7 @@ def _why(line: LineWorth) -> str:
 
 
 def _conditions(summary: Summary) -> Table:
-    table = _table("condition", "", "figures")
+    table = make_table("condition", "", "figures")
     for name, is_met, text in summary.conditions:
         mark = Text("met", style="green") if is_met else Text("not met", style="bold red")
         table.add_row(Text(name), mark, Text(text))
@@ -207,7 +201,7 @@ def _explanation(explanation: Explanation) -> RenderableType:
     consensus = explanation.consensus
     if consensus is None or not consensus.knee or len(consensus.knobs) == 1:  # the share of the only one says nothing
         return Text(explanation.text)
-    table = _table("rank", "knob", "share", "90 % interval", right=("rank", "share"))
+    table = make_table("rank", "knob", "share", "90 % interval", right=("rank", "share"))
     for entry in consensus.knobs[: min(consensus.knee, _SHOWN_RANKS)]:
         interval = f"{percent_text(entry.score_low)} to {percent_text(entry.score_high)}"
         table.add_row(f"{entry.rank:g}", Text(clean(entry.knob), style="bold"), percent_text(entry.score), interval)
@@ -219,7 +213,7 @@ def _explanation(explanation: Explanation) -> RenderableType:
 def _contenders_table(summary: Summary) -> Table:
     value = summary.metric_text
     columns = ("config", value, summary.times, summary.contenders_interval, "measured in")
-    table = _table(*columns, right=(value, summary.times))
+    table = make_table(*columns, right=(value, summary.times))
     for contender in summary.contenders:
         table.add_row(*(Text(cell) for cell in _contender_cells(contender)))
     return table
@@ -237,7 +231,7 @@ def _plays(summary: Summary, width: int) -> RenderableType:
     columns = (
         ("play", "times as fast", "effect") if is_narrow else ("play", "settings", "times as fast", "effect", "remarks")
     )
-    table = _table(*columns, right=("times as fast",))
+    table = make_table(*columns, right=("times as fast",))
     if not is_narrow:
         _keep_whole(table, 1, (setting for row in summary.plays for setting in row.settings))
     for row in summary.plays:
@@ -264,7 +258,7 @@ def _search(summary: Summary, width: int) -> Iterator[RenderableType]:
 
 def _passes(summary: Summary) -> RenderableType:
     """One row a pass; each went on from the best config of those before it."""
-    table = _table("pass", "searched", "trials", "time", "brought", right=("trials", "time", "brought"))
+    table = make_table("pass", "searched", "trials", "time", "brought", right=("trials", "time", "brought"))
     for row in summary.passes:
         table.add_row(
             Text(str(row.number)),
@@ -309,7 +303,7 @@ def _by_count(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def _labels_table(summary: Summary) -> Table:
     numbers = ("mean before", "mean after", "p95 before", "p95 after", "times as fast")
-    table = _table("operation", *numbers, right=numbers)
+    table = make_table("operation", *numbers, right=numbers)
     for label in summary.labels:
         latencies = (label.mean_before_ms, label.mean_after_ms, label.p95_before_ms, label.p95_after_ms)
         cells = [label.label, *(f"{number_text(value)} ms" for value in latencies), number_text(label.times_faster)]
@@ -375,7 +369,7 @@ def _how_to(summary: Summary) -> Iterator[RenderableType]:
 def _trials_table(summary: Summary) -> Table:
     value = summary.metric_text
     right = ("trial", value, summary.times, summary.spent_text)
-    table = _table("trial", "role", "status", value, summary.times, summary.spent_text, "changed", right=right)
+    table = make_table("trial", "role", "status", value, summary.times, summary.spent_text, "changed", right=right)
     for row in summary.rows:
         table.add_row(*_trial_cells(row))
     return table

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from trimtab.errors import TrimtabError
 from trimtab.jsonable import strict
-from trimtab.serve.bodies import BeginBody, EmptyBody, FetchBody, JoinBody, ReportBody, read_body
+from trimtab.serve.bodies import BeginBody, EmptyBody, FetchBody, JoinBody, ReportBody, RestartBody, read_body
 from trimtab.serve.hub import Hub
 from trimtab.serve.problem import problem_of
 from trimtab.session.open import Fetched
@@ -204,13 +204,13 @@ async def _best_of(hub: Hub, request: Request, body: None) -> Any:
     return await _of_session(hub, request.path_params["name"], lambda found: {"state": found.state, **_best(found)})
 
 
-def _control(what: str) -> Callable[[Hub, Request, EmptyBody], Awaitable[Any]]:
-    async def control(hub: Hub, request: Request, body: EmptyBody) -> Any:
+def _control(what: str) -> Callable[[Hub, Request, Any], Awaitable[Any]]:
+    async def control(hub: Hub, request: Request, body: EmptyBody | RestartBody) -> Any:
         name = request.path_params["name"]
 
         def done() -> tuple[int, dict[str, Any]]:
-            if what == "restart":
-                new = hub.sessions.restart(name)
+            if isinstance(body, RestartBody):
+                new = hub.sessions.restart(name, request=body.request)
                 return new.study_id, summary_of(new)
             if what == "stop" and hub.sessions.stop_stuck(name):
                 row = next(each for each in reversed(hub.session_rows()) if each["name"] == name)
@@ -267,5 +267,8 @@ OPERATIONS: tuple[Operation, ...] = (
         quick=_report,
     ),
     Operation("GET", f"{_ONE}/best", _best_of, None, "The best config so far, and whether it is proven."),
-    *(Operation("POST", f"{_ONE}/{what}", _control(what), EmptyBody, doc) for what, doc in _CONTROLS.items()),
+    *(
+        Operation("POST", f"{_ONE}/{what}", _control(what), RestartBody if what == "restart" else EmptyBody, doc)
+        for what, doc in _CONTROLS.items()
+    ),
 )

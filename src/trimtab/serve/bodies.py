@@ -10,7 +10,17 @@ from trimtab.errors import UsageError
 from trimtab.session.point import Report
 from trimtab.session.spec import SessionSpec, faults_of
 
-__all__ = ["BeginBody", "EmptyBody", "FetchBody", "JoinBody", "ReportBody", "SectionBody", "StartBody", "read_body"]
+__all__ = [
+    "BeginBody",
+    "EmptyBody",
+    "FetchBody",
+    "JoinBody",
+    "ReportBody",
+    "RestartBody",
+    "SectionBody",
+    "StartBody",
+    "read_body",
+]
 
 MOST_WAIT_S = 30.0
 
@@ -82,6 +92,12 @@ class SectionBody(_Body):
 
 class EmptyBody(_Body):
     """Nothing."""
+
+
+class RestartBody(_Body):
+    """`request`: any text that is new for each restart; a request that is sent again with the same one restarts nothing."""
+
+    request: Annotated[str, Field(max_length=100)] = ""
 
 
 M = TypeVar("M", bound=BaseModel)

@@ -54,6 +54,7 @@ class Session:
     Attributes:
         members: the clients.
         version: counts up with every change.
+        request: by which a client has restarted it; "" where none is known.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Session:
         self.spec, self.study_id, self.task = spec, study_id, setting.task
         self.members = Members(spec.name, spec.lease_s, clock)
         self.version = 0
+        self.request = ""
         self.verdict = Verdict()
         self.error = ""
         self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s

@@ -312,9 +312,8 @@ class Sessions:
             return self._told_again(name, spec, record)
         self._hold(name, record.id)
         try:
-            return self._told_again(
-                name, spec, self.history.study(record.id)
-            )  # another one may have ended it meanwhile
+            record = self.history.study(record.id)  # another one may have ended it meanwhile
+            return self._told_again(name, spec, record)
         except BaseException:
             self.history.let_go(record.id)
             raise
@@ -332,8 +331,9 @@ class Sessions:
             session.restored(by_number)
         return session
 
-    def restart(self, name: str) -> Session:
-        """Ends the session and begins it again, from nothing, under its name; its clients stay.
+    def restart(self, name: str, *, request: str = "") -> Session:
+        """Ends the session and begins it again, from nothing, under its name; its clients stay. It is done once for each
+        `request` ("": not known) of a client, who sends it again where its answer was lost.
 
         Raises:
             UnknownError: there is none.
@@ -341,11 +341,16 @@ class Sessions:
         """
         with self._alone(name):
             if self.stop_stuck(name):
-                return self._new(self._spec(name)[0])
-            with self.use(name) as old:
-                old.stop("restarted by a client")
-                self.keeper.wait(old.study_id)
-                return self._new(old.spec, old.members.by_id)
+                new = self._new(self._spec(name)[0])
+            else:
+                with self.use(name) as old:
+                    if request and old.request == request:
+                        return old
+                    old.stop("restarted by a client")
+                    self.keeper.wait(old.study_id)
+                    new = self._new(old.spec, old.members.by_id)
+            new.request = request
+            return new
 
     def stop_stuck(self, name: str) -> bool:
         """Ends the session in the history if it cannot go on, and whether that was so; any other is left alone.

@@ -146,7 +146,8 @@ def new_record(
 @contextmanager
 def not_left_running(history: History, record: StudyRecord, *, again: bool = False) -> Iterator[None]:
     """A study is run by one process at a time; one that an error or a second Ctrl-C ends is "interrupted": it does not count as
-    running, and can be resumed. By the same command, which is said to whoever stops it, unless that asks to begin `again`.
+    running, and can be resumed. By the same command, which is said to whoever stops it, unless that asks to begin `again`. What
+    it had proven when it was stopped before stays so.
 
     Raises:
         HistoryError: another process, perhaps on another machine, runs it; its status is left alone.
@@ -165,7 +166,8 @@ def not_left_running(history: History, record: StudyRecord, *, again: bool = Fal
             error.hint = f"{error.hint}; the same command resumes"
         with suppress(HistoryError):
             if history.study(record.id).status == "running":
-                history.update_study(record.id, status="interrupted")
+                kept = record.verdict if record.verdict.is_better else None
+                history.update_study(record.id, status="proven" if kept else "interrupted", verdict=kept)
         raise
     finally:
         history.let_go(record.id)
@@ -182,6 +184,12 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
     changed = record.baseline.difference(stage.baseline)
     if changed:
         shown = ", ".join(f"{name}={stage.baseline.get(name)!r}" for name in changed[:3])
+        winner = record.baseline.replace(record.verdict.config)
+        if record.verdict.is_better and not winner.difference(stage.baseline):
+            raise HistoryError(
+                f"study={record.name!r} was stopped before its end, and its winner is applied now: {shown}",
+                hint=f"`trimtab rollback {record.name}` takes it back, and then the study goes on; or start again with --again",
+            )
         raise HistoryError(
             f"the server's running config has changed since study={record.name!r} began: {shown}",
             hint="trials of two baselines cannot be mixed: start again with --again",

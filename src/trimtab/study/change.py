@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
@@ -58,7 +59,7 @@ def winner_of(record: StudyRecord) -> Config:
         why = "the history does not hold its verdict" if is_bare else f"its status is {record.status!r}"
         raise UsageError(
             f"study={record.name!r} has no proven winner: {why}",
-            hint="only a proven config is applied; see `trimtab report`",
+            hint=f"only a proven config is applied; see `trimtab report {quote(record.name)}`",
         )
     return record.verdict.config
 

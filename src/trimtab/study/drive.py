@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from trimtab.flow import Ask, Effort, Scorer, Stopped, Study
-from trimtab.records import Role, Trial
+from trimtab.records import Role, Trial, Verdict
 from trimtab.study.stage import Stage
 from trimtab.study.trouble import require_measurable, without_trouble
 from trimtab.trial import Interrupted, MeasurePlan, TrialRoom, Yardstick
@@ -103,6 +103,7 @@ def drive(
 
     Raises:
         Interrupted: somebody asked to stop, and the flow has nothing to say then.
+        KeyboardInterrupt: somebody asked a second time, before the flow has proven anything.
         LoadError: nothing can be measured any more (`require_measurable`).
         TargetError, LoadError: see `TrialRoom.run`.
     """
@@ -127,11 +128,19 @@ def drive(
                 else:
                     trial = study.tell(trial)
                 listener.trial_ended(trial, study.scorer.best_gain, study.scorer.time_left_s)
-    except Interrupted as interrupted:
-        try:
-            return study.stop(interrupted.message)
-        except Stopped:
-            raise interrupted from None
+    except (Interrupted, KeyboardInterrupt) as asked:
+        return _stopped(study, asked)
+
+
+def _stopped(study: Study[T], asked: Interrupted | KeyboardInterrupt) -> T:
+    """What the flow makes of what there is; where somebody has asked a second time, only of what it has proven."""
+    try:
+        found = study.stop(asked.message if isinstance(asked, Interrupted) else Interrupted().message)
+    except Stopped:
+        raise asked from None
+    if isinstance(asked, KeyboardInterrupt) and not (isinstance(found, Verdict) and found.is_better):
+        raise asked
+    return found
 
 
 def _ask_s(started: float) -> float:

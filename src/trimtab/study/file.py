@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,9 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     message = first["msg"].removeprefix("Value error, ")
     if is_short or _is_of_several_types(first["loc"], [other["loc"] for other in others]):
         where, message = where.rpartition(".")[0], "it takes no such value"
-    return UsageError(f"{where}={first['input']!r} in {path.name}: {message}", hint=_described(where))
+    given = first["input"]
+    shown = given.isoformat() if isinstance(given, date | time) else repr(given)  # as the file has it
+    return UsageError(f"{where}={shown} in {path.name}: {message}", hint=_described(where))
 
 
 def _is_of_several_types(place: tuple[int | str, ...], others: Sequence[tuple[int | str, ...]]) -> bool:
@@ -191,7 +194,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise UsageError(f"study file={path.name} is larger than 1 MiB", hint="a study file has some dozen lines")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors begin a file with a mark
     except FileNotFoundError as error:
         raise UsageError(f"there is no study file={str(path)!r}", hint="`trimtab init` writes one") from error
     except OSError as error:

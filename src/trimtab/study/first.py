@@ -1,15 +1,23 @@
-"""What everything that changes a server does first: nothing new begins over something half done."""
+"""What everything that changes a server does first: nothing new begins over something half done; and what reads one says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from trimtab.errors import TrimtabError
 from trimtab.study.recovery import Recovered, recover
-from trimtab.trial import take_news
+from trimtab.systems import is_same_server
+from trimtab.trial import Entry, Journal, take_news
 from trimtab.trial.command_line import command_at
 
-__all__ = ["recover_first"]
+if TYPE_CHECKING:
+    from trimtab.systems import Snapshot, Stack
+
+__all__ = ["changed_by", "recover_first"]
 
 
 def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable[Path] = ()) -> list[Recovered]:
@@ -31,3 +39,33 @@ def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable
         say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
         say(f"see `{command_at(state_dir, 'trimtab recover')} --show`")
     return found
+
+
+def changed_by(stack: Stack, state_dir: Path) -> list[str]:
+    """What whoever only reads the servers of `stack` must know: which study of `state_dir` runs there, or was killed there.
+
+    Changes nothing; a journal or a server that cannot be read is not spoken of.
+    """
+    try:
+        entries = Journal(state_dir).open_entries()
+    except (TrimtabError, OSError):
+        return []
+    here = list(_snapshots(stack)) if entries else []
+    return [
+        _changed(entry, state_dir)
+        for entry in entries
+        if any(is_same_server(*pair) for pair in product(here, entry.snapshots))
+    ]
+
+
+def _snapshots(stack: Stack) -> Iterator[Snapshot]:
+    for tier in stack.tiers:
+        with suppress(TrimtabError, OSError):
+            yield tier.target.snapshot()
+
+
+def _changed(entry: Entry, state_dir: Path) -> str:
+    if entry.is_owner_alive:
+        return f"study={entry.study!r} (pid={entry.pid}) is changing this server: it may have values of a trial now"
+    recover = command_at(state_dir, "trimtab recover")
+    return f"a killed study={entry.study!r} has left this server changed: it may have values of a trial; `{recover}` restores it"

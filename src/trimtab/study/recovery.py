@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TargetError, TrimtabError, UsageError
@@ -379,7 +380,7 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
         lines += [f"  {name}: {texts[-1]}; {_found(snapshot, own, name)}" for name, texts in sorted(own.texts.items())]
         lines += ["", "Afterwards: `trimtab recover --leave NAME` (open) or `trimtab rollback NAME --leave` (applied)."]
         readme = inner / _README
-        readme.write_text("\n".join(lines) + "\n")
+        readme.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
         written.append(readme)
     return written
 
@@ -402,6 +403,6 @@ def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
         return [f"{name}: its options lie here as {kept}. To put them back, with cqlsh:", f"  {statement};"]
     return [
         f"{name}: lies here as {kept}. To put it back while the server is down, or before a restart:",
-        f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {kept} {name}",
+        f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {quote(kept)} {quote(name)}",
         "  Compare first (diff): what others have changed since would be lost.",
     ]

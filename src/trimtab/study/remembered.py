@@ -3,6 +3,7 @@ read when it is needed."""
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from contextlib import suppress
@@ -36,7 +37,7 @@ def remember_file(state_dir: Path, study: str, path: Path, *, history: str | Non
         place = folder / study
         place.unlink(missing_ok=True)
         place.touch(0o600)
-        place.write_text(f"{path.absolute()}\n{_kept_place(history)}")
+        place.write_bytes(os.fsencode(f"{path.absolute()}\n{_kept_place(history)}"))
 
 
 def _kept_place(history: str | None) -> str:
@@ -51,7 +52,7 @@ def _remembered(state_dir: Path, study: str) -> tuple[Path, str] | None:
     require_own_folder(folder)
     if not is_word(study) or not (folder / study).exists():
         return None
-    text = read_state_file(folder / study).decode(errors="replace")
+    text = os.fsdecode(read_state_file(folder / study))
     path, sign, history = text.rpartition("\n")
     return (Path(path), history) if sign else (Path(text), "")
 
@@ -114,7 +115,7 @@ def only_history_of(state_dir: Path, studies: Sequence[str]) -> str | None:
 def _named_in(path: Path, study: str) -> str | None:
     """[study] history of the file, when that is still of this study; the rest of the file need not be right."""
     with suppress(OSError, ValueError, RecursionError):
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("study")
+        table = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("study")
         if isinstance(table, dict) and table.get("name") == study and isinstance(table.get("history"), str):
             return fixed_place(table["history"], path.parent)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trimtab.flow import Budget, Scorer, Settled, Task
@@ -16,7 +16,7 @@ from trimtab.study.stage import Stage
 from trimtab.study.trouble import without_trouble
 from trimtab.study.warm_start import settle_warm_start
 
-__all__ = ["first_budget", "planned_passes", "settle"]
+__all__ = ["first_budget", "planned_passes", "settle", "went_on"]
 
 
 def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> Settled:
@@ -34,8 +34,15 @@ def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) 
     plays = settle_plays(stage, history, record, scorer, began, is_pruned=plan is not None)
     passes = settle_passes(stage, history, record, scorer)
     kept = warm if stage.file.search.warm_start != "off" else None
-    went_on = _went_on(without_trouble(history.trials(record.id)), is_one_search=began.budget.trials is not None)
-    return Settled(budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays, went_on=went_on)
+    return Settled(
+        budget=began.budget, warm=kept, prune=plan, passes=passes, plays=plays,
+        went_on=went_on(history, record, is_one_search=began.budget.trials is not None),
+    )  # fmt: skip
+
+
+def went_on(history: History, record: StudyRecord, *, is_one_search: bool = True) -> Mapping[int, Role]:
+    """What `_went_on` says of the trials that the history holds of a study."""
+    return _went_on(without_trouble(history.trials(record.id)), is_one_search=is_one_search)
 
 
 def _went_on(trials: Sequence[Trial], *, is_one_search: bool) -> dict[int, Role]:

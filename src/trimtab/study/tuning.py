@@ -36,7 +36,7 @@ from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.prune_plan import check_pruning
-from trimtab.study.settle import first_budget, planned_passes, settle
+from trimtab.study.settle import first_budget, planned_passes, settle, went_on
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of
@@ -132,8 +132,9 @@ def _run(
 ) -> tuple[StudyRecord, list[Trial]]:
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
-    began = first_budget(stage, record)
-    flow = cycling(task, began) if task.cycle is not None else tuning(task, partial(settle, stage, history, record))
+    flow = tuning(task, partial(settle, stage, history, record))
+    if task.cycle is not None:
+        flow = cycling(task, first_budget(stage, record), went_on(history, record))
     for note in stage.notes:
         listener.phase(note)
     watch_engines(stage, listener.phase)
@@ -145,6 +146,8 @@ def _run(
         keep_classes(stage, history, record, listener.phase)
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
         verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
+        if verdict.result == "interrupted" and record.verdict.is_better:
+            verdict = record.verdict  # what it had proven when it was stopped before stays so
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
         verdict = with_files(verdict, stage.stack, state_dir, record.name, listener.phase)
         history.update_study(record.id, status=status, verdict=verdict)

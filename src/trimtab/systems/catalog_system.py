@@ -23,7 +23,7 @@ from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings, of_right_shape
 from trimtab.systems.copies import copy_options
 from trimtab.systems.file_change import Files, Words
-from trimtab.systems.file_channel import FileChannel, file_lines, named_disk_lines
+from trimtab.systems.file_channel import FileChannel, FileFaultError, file_lines, named_disk_lines
 from trimtab.systems.file_knobs import inactive, knob_of, lock_reason, unknown_choice, unknown_value, vendor_range
 from trimtab.systems.file_undo import Place
 from trimtab.systems.files import file_digest, file_from_json
@@ -283,11 +283,14 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         )
 
     def _shown_values(self) -> Mapping[str, tuple[str, str]]:
-        if self.settings.read is None and not any(table.read for table in self.catalog.channel.values()):
-            return {}
-        if self._reach.runs and self._reach.pid is None:
+        is_told = self.settings.read is not None or any(table.read for table in self.catalog.channel.values())
+        if not is_told or (self._reach.runs and self._reach.pid is None):
             return {}  # one that has died uses none: what its files leave open is not known
-        return {name: (state.knob.format(state.running), "in use") for name, state in self.states().items()}
+        try:
+            states = self.states()
+        except FileFaultError:
+            return {}  # somebody has written what cannot be understood: that the file is another one says enough
+        return {name: (state.knob.format(state.running), "in use") for name, state in states.items()}
 
     def _version(self) -> str:
         return self.catalog.kind
@@ -422,11 +425,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
     def doctor(self) -> Sequence[tuple[str, bool, str]]:
         """(check, is_fine, explanation) lines; changes nothing."""
         states = self.states()
-        notes = (
-            self._pending.unread()
-            or self._says.unread()
-            or self._pending.differing(states, can_restart=self._can_restart)
-        )
+        unread = self._pending.unread() or self._says.unread()
+        notes = unread or self._pending.differing(states, can_restart=self._can_restart)
         pid = self._reach.pid
         lines = [
             ("program", True, f"{self.catalog.kind}, {f'pid={pid}' if pid is not None else 'always there'}"),

@@ -19,13 +19,17 @@ from trimtab.systems.codec.scalar import offered_words
 from trimtab.systems.files import file_digest
 from trimtab.units import counted
 
-__all__ = ["FileChannel", "file_lines", "named_disk_lines"]
+__all__ = ["FileChannel", "FileFaultError", "file_lines", "named_disk_lines"]
 
 T = TypeVar("T")
 
 _KERNEL = ("/proc/", "/sys/")
 _DEBUG = Path("/sys/kernel/debug")
 _NEW_MODE = 0o644
+
+
+class FileFaultError(TargetError):
+    """A file is not of its syntax, or has an address more than once."""
 
 
 class FileChannel:
@@ -203,6 +207,20 @@ class FileChannel:
         """`values` by the names that a text has for their addresses."""
         return {self._name_in(text, address): value for address, value in values.items()}
 
+    def last(self, copy: FileCopy | None, address: str) -> str | None:
+        """The value of an address, the last one where there are several; None for none.
+
+        Raises:
+            TargetError: the file is not of its syntax.
+        """
+        if copy is None:
+            return None
+        text = _text(copy)
+        try:
+            return self.codec.last(text, self._name_in(text, address))
+        except CodecError as error:
+            raise self._told(error) from error
+
     def has(self, copy: FileCopy | None, address: str) -> bool:
         """Whether the file has the address, be it with a value that no knob can have, or more than once.
 
@@ -331,8 +349,8 @@ class FileChannel:
             return replace(found, content=content)
         return FileCopy(content=content, mode=_NEW_MODE, uid=os.geteuid(), gid=os.getegid())
 
-    def _told(self, error: CodecError) -> TargetError:
-        return TargetError(f"file={str(self.path)!r}: {error.message}", hint=error.hint)
+    def _told(self, error: CodecError) -> FileFaultError:
+        return FileFaultError(f"file={str(self.path)!r}: {error.message}", hint=error.hint)
 
 
 def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:

@@ -23,6 +23,8 @@ from trimtab.systems.undo import BY_FILES, InForceError, LeftDownError, Standing
 
 __all__ = ["Place", "Undo"]
 
+_NOT_THERE = "(not in the file)"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -60,7 +62,12 @@ class Place:
     def text(self, copy: FileCopy | None) -> str:
         """The value in the file, for people."""
         located = self.channel.values(copy, [self.address]).get(self.address)
-        return located.value if located is not None else "(not in the file)"
+        return located.value if located is not None else _NOT_THERE
+
+    def last_text(self, copy: FileCopy | None) -> str:
+        """The same; the last one where there are several."""
+        found = self.channel.last(copy, self.address)
+        return found if found is not None else _NOT_THERE
 
 
 class Undo:
@@ -351,7 +358,8 @@ class Undo:
         found = {}
         for name in set(own.texts) & self._places.keys():
             place = self._places[name]
-            now, before = (place.text(copy) for copy in (place.channel.read(), _found(snapshot, place.channel)))
+            # Somebody may have added a second one since: what Trimtab has written there is gone all the same.
+            now, before = place.last_text(place.channel.read()), place.text(_found(snapshot, place.channel))
             way = Way.WAITING if name in waiting else Way.FOUND if now == before else Way.THEIRS
             found[name] = Standing(way, now, before)
         return found

@@ -33,7 +33,9 @@ class LifecycleTable(BaseModel):
     Attributes:
         run, start, stop, restart, pid_file, process: how it is started, and its process; none of them counts where a study file
             has `run`, `start`, `stop`, `restart` or `pid_file`.
-        reload, health, read, log_file, features, counters, url: each counts unless a study file has the same key.
+        log_file: of a program that is run so: it does not count where a study file has the same key, or `run`, whose log is
+            Trimtab's own.
+        reload, health, read, features, counters, url: each counts unless a study file has the same key.
         names, passwords: the same, one by one.
     """
 
@@ -59,6 +61,7 @@ class LifecycleTable(BaseModel):
         """A [target.NAME] table with what it does not say itself."""
         usual = self.model_dump(exclude_none=True)
         if any(key in table for key in _RUNS):
-            usual = {key: text for key, text in usual.items() if key not in (*_RUNS, "process")}
+            others = (*_RUNS, "process", *(("log_file",) if "run" in table else ()))
+            usual = {key: text for key, text in usual.items() if key not in others}
         merged = {key: {**usual.pop(key, {}), **table.get(key, {})} for key in ("names", "passwords")}
         return {**usual, **table, **{key: both for key, both in merged.items() if both}}

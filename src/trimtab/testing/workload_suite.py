@@ -41,7 +41,8 @@ def _quiet(line: str) -> None:
 
 
 class WorkloadSuite:
-    """What every workload promises (`trimtab.workload.Workload`), as tests.
+    """What every workload promises (`trimtab.workload.Workload`), as tests. Subclasses define the fixture `endpoint`: a server
+    that the workload can drive.
 
     Attributes:
         kind: short name of the workload among the plug-ins.
@@ -52,11 +53,6 @@ class WorkloadSuite:
     kind: ClassVar[str]
     settings: ClassVar[Mapping[str, Any]] = {}
     directory: ClassVar[Path] = Path()
-
-    @pytest.fixture
-    def endpoint(self) -> Endpoint:
-        """A server that the workload can drive."""
-        raise NotImplementedError("a suite of a workload needs a fixture `endpoint`")
 
     def make(self, **changes: Any) -> Workload:
         """The workload by its settings, some of them changed."""

@@ -114,7 +114,7 @@ class DeadMan:
         self._patience_s = _RESTORE_S * n_targets
         self._heart = _Heart(beats, min(silence / 4, 1.0))
         self._is_ready = False
-        self._has_fired = False
+        self._is_restoring = self._has_fired = False
 
     @classmethod
     def start(cls, entry: Entry) -> DeadMan:
@@ -186,13 +186,17 @@ class DeadMan:
             RestoreError: it could not put the target back.
         """
         has_fired = False
-        while word := self._read(0.0):
-            if word == b"r":  # asked for before anybody waited for it
-                self._is_ready = True
-            if word != b"R":
-                continue
-            has_fired = self._has_fired = True
-            if self._read(self._patience_s) != b"D":
+        # A wait that was cut off (Ctrl-C) goes on: two that restore at once would be in each other's way.
+        while self._is_restoring or (word := self._read(0.0)):
+            if not self._is_restoring:
+                if word == b"r":  # asked for before anybody waited for it
+                    self._is_ready = True
+                if word != b"R":
+                    continue
+            has_fired = self._has_fired = self._is_restoring = True
+            end = self._read(self._patience_s)
+            self._is_restoring = False
+            if end != b"D":
                 raise RestoreError(
                     "Trimtab was stopped for too long, and the dead-man could not put the server back",
                     hint="run `trimtab recover`; it says how to do it by hand when it cannot either",

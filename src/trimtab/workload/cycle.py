@@ -52,11 +52,23 @@ _ITERATIONS = 5
 _MOST = 1_000_000
 
 
+Data = tuple[str, str]
+"""Where the data of a context is, and the script that undoes what its runs write, "" for none: contexts that have both in common
+are made ready, and cleaned up, together."""
+
+
+def _data_of(inner: Workload) -> Data:
+    settings = getattr(inner, "settings", None)
+    place = getattr(getattr(inner, "database", None), "name", "") or getattr(settings, "database", "")
+    # A command has no database of ours: what is run before it makes its data ready.
+    return str(place or " ".join(getattr(settings, "before", ()))), str(getattr(settings, "undo", ""))
+
+
 class _Under:
     """The workload of one context: its data is made ready once, and not touched between runs, unless `is_fresh`."""
 
     def __init__(
-        self, inner: Workload, context: Context, ready: dict[str, tuple[Workload, str]], is_fresh: bool
+        self, inner: Workload, context: Context, ready: dict[Data, tuple[Workload, str]], is_fresh: bool
     ) -> None:
         self.inner, self.kind, self.protocols = inner, inner.kind, inner.protocols
         self.context, self._ready, self._is_fresh = context, ready, is_fresh
@@ -99,19 +111,16 @@ class _Under:
         """
         if not isinstance(self.inner, ResettableWorkload):
             return None
-        place = str(getattr(getattr(self.inner, "database", None), "name", ""))
-        # A command has no database of ours: what is run before it makes its data ready.
-        place = place or " ".join(getattr(getattr(self.inner, "settings", None), "before", ()))
-        tables = endpoint.options.get("tables.changed", "")
-        if place in self._ready and not self._is_fresh:
-            if self._ready[place][1] != tables:
+        data, tables = _data_of(self.inner), endpoint.options.get("tables.changed", "")
+        if data in self._ready and not self._is_fresh:
+            if self._ready[data][1] != tables:
                 raise LoadError(
                     f"options of tables ({tables or 'as found'}) would not show: the data was written before they were set",
                     hint=f'give {_NAME} data = "fresh", or tune no options of tables',
                 )
             return None
         state = self.inner.reset(endpoint, report)
-        self._ready[place] = self.inner, tables
+        self._ready[data] = self.inner, tables
         return state if state is None or self._is_fresh else replace(state, is_once=True)
 
     def clean_up(self, endpoint: Endpoint) -> None:
@@ -139,7 +148,7 @@ class CycledWorkload:
     """
 
     def __init__(self, inner: Sequence[Workload], visits: Sequence[Visit], most: int, *, is_fresh: bool) -> None:
-        ready: dict[str, tuple[Workload, str]] = {}
+        ready: dict[Data, tuple[Workload, str]] = {}
         self.cycle = Cycle(visits=tuple(visits), most=most)
         self._under = [
             (_ThreadedUnder if isinstance(w, ThreadedWorkload) else _Under)(w, v.context, ready, is_fresh)

@@ -259,6 +259,39 @@ def test_what_somebody_else_has_set_is_left_and_told(folder: Path) -> None:
     assert target.restore(found).text
 
 
+def test_a_line_that_somebody_has_added_beside_ours_does_not_hold_up_the_others(folder: Path) -> None:
+    """Of two lines with one name Trimtab cannot tell which one counts: its own goes all the same, and so does all else of it."""
+    (folder / "squeeze.conf").write_text(without := CONF.replace("level = 3   # found best in May\n", ""))
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9, "window": 1024}))
+    (folder / "squeeze.conf").write_text(conf(folder) + "level = 4\n")
+    done = target.restore(found)
+    assert conf(folder) == without + "level = 4\n"
+    assert done.left == ("level=4: somebody else has set it to 4 meanwhile (ours was 9, found was (not in the file))",)
+
+
+def test_what_somebody_has_written_is_told_as_theirs_also_where_it_cannot_be_read(folder: Path) -> None:
+    """And where the values in use are asked for."""
+    target = made(folder, read="sh -c 'echo 3' {address}")
+    target.snapshot()
+    (folder / "squeeze.conf").write_text(conf(folder) + "level = 4\n")
+    (seen,) = target.disturbances()
+    assert seen.stops
+    assert "squeeze.conf' was changed by somebody else" in seen.text
+
+
+def test_where_two_lines_remain_nothing_of_ours_is_left(folder: Path) -> None:
+    target = made(folder)
+    found = target.snapshot()
+    target.apply(Config({"level": 9, "window": 1024}))
+    (folder / "squeeze.conf").write_text(conf(folder) + "level = 4\n")
+    done = target.restore(found)
+    assert conf(folder) == CONF + "level = 4\n"
+    assert done.put_back == ("window=512k",)
+    assert done.left == ("level=4: somebody else has set it to 4 meanwhile (ours was 9, found was 3)",)
+
+
 def test_a_file_that_was_changed_meanwhile_is_not_overwritten(folder: Path) -> None:
     target = made(folder)
     target.snapshot()

@@ -41,7 +41,8 @@ fn push(text: &str, out: &mut String, is_plain: impl Fn(u8) -> bool) {
 const ENTITIES: [(&str, char); 6] =
     [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>'), ("&quot;", '"'), ("&#39;", '\''), ("&apos;", '\'')];
 
-/// Writes a text of a page over what `out` held, with its commonest entities as the characters that they stand for.
+/// Writes a text of a page over what `out` held, with its numbered and its commonest named entities as the characters that they
+/// stand for.
 pub(super) fn unescape(text: &str, out: &mut String) {
     out.clear();
     let mut rest = text;
@@ -49,9 +50,49 @@ pub(super) fn unescape(text: &str, out: &mut String) {
         out.push_str(&rest[..start]);
         rest = &rest[start..];
         let known = ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity));
-        let (length, character) = known.map_or((1, '&'), |(entity, character)| (entity.len(), *character));
+        let known = known.map(|(entity, character)| (entity.len(), *character)).or_else(|| numbered(rest));
+        let (length, character) = known.unwrap_or((1, '&'));
         out.push(character);
         rest = &rest[length..];
     }
     out.push_str(rest);
+}
+
+/// Length and character of an entity like "&#43;" or "&#x2F;" at the front, as most templates write what they escape.
+fn numbered(text: &str) -> Option<(usize, char)> {
+    let (number, _) = text.strip_prefix("&#")?.split_once(';')?;
+    let (digits, radix) = number.strip_prefix(['x', 'X']).map_or((number, 10), |digits| (digits, 16));
+    let is_number = digits.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let code = u32::from_str_radix(digits, radix).ok().filter(|code| is_number && *code > 0)?;
+    Some((number.len() + "&#;".len(), char::from_u32(code)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entities_are_the_characters_that_they_stand_for() {
+        let cases = [
+            ("a&amp;b&lt;&gt;&quot;&#39;&apos;", "a&b<>\"''"),
+            ("Q&#43;A&#61;&#61;", "Q+A=="),
+            ("&#x2F;img&#X2f;a.png?q=&#x27;", "/img/a.png?q='"),
+            ("&#8364;&#x20AC;&#10;", "\u{20ac}\u{20ac}\n"),
+            ("&amp;#43;", "&#43;"),
+        ];
+        for (text, expected) in cases {
+            let mut out = "old".to_owned();
+            unescape(text, &mut out);
+            assert_eq!(out, expected);
+        }
+    }
+
+    #[test]
+    fn what_is_no_entity_stays_as_it_is() {
+        for text in ["a & b", "&", "&copy;", "&#;", "&#x;", "&#43", "&#0;", "&#xD800;", "&#99999999999;", "&#+5;"] {
+            let mut out = String::new();
+            unescape(text, &mut out);
+            assert_eq!(out, text);
+        }
+    }
 }

@@ -223,13 +223,16 @@ impl Compiled {
             return false;
         }
         let (out, mut joint) = if ask.method.has_body() {
-            asked.form.push_str(if ask.sends_hidden { pen.hidden } else { "" });
-            let joint = if asked.form.is_empty() { "" } else { "&" };
-            (&mut asked.form, joint)
+            (&mut asked.form, "")
         } else {
             let joint = if asked.target.contains('?') { "&" } else { "?" };
             (&mut asked.target, joint)
         };
+        if ask.sends_hidden {
+            out.push_str(joint);
+            out.push_str(pen.hidden);
+            joint = "&";
+        }
         for pair in self.site.always.iter().chain(&ask.pairs) {
             let start = out.len();
             out.push_str(joint);

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, InconsistentKeys, RootCertStore, SignatureScheme};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -87,10 +88,14 @@ impl Tls {
                 }
                 _ => None,
             };
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Lenient { verifier, provider }))
+            let lenient = Lenient { verifier, provider: Arc::clone(&provider) };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(lenient))
         };
         let config = match identity(files)? {
-            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| format!("tls: {error}"))?,
+            Some(own) => {
+                let own = checked(own, &provider).map_err(|error| format!("tls: {error}"))?;
+                builder.with_client_cert_resolver(Arc::new(own))
+            }
             None => builder.with_no_client_auth(),
         };
         Ok(Some(Self { is_required: mode != TlsMode::Prefer, connector: TlsConnector::from(Arc::new(config)) }))
@@ -98,8 +103,18 @@ impl Tls {
 
     pub(super) async fn wrap(&self, host: &str, socket: Socket) -> io::Result<TlsStream<Socket>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        self.connector.connect(name, socket).await
+        self.connector.connect(name, socket).await.map_err(told)
     }
+}
+
+/// In words where rustls has a name only.
+fn told(error: io::Error) -> io::Error {
+    if !error.to_string().contains("UnsupportedCertVersion") {
+        return error;
+    }
+    let words = "invalid peer certificate: it is of X.509 version 1 and cannot be verified; openssl makes one of version 3 \
+                 with -extfile";
+    io::Error::new(error.kind(), words)
 }
 
 fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
@@ -145,6 +160,17 @@ fn identity(files: &TlsFiles) -> Result<Option<Identity>, String> {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
+/// Refuses a key that is another's. One of X.509's first version cannot be read here; the server compares it.
+fn checked((chain, key): Identity, provider: &CryptoProvider) -> Result<SingleCertAndKey, rustls::Error> {
+    let own = CertifiedKey::new(chain, provider.key_provider.load_private_key(key)?);
+    match own.keys_match() {
+        Ok(())
+        | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown))
+        | Err(rustls::Error::InvalidCertificate(CertificateError::Other(_))) => Ok(own.into()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Takes what `verify-full` would not: a certificate of a trusted authority for whatever host it is, or any at all, as
 /// "require" means it. Who shows it must have its key in any case.
 #[derive(Debug)]
@@ -179,7 +205,7 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        self.require_key(message, certificate, signature, verify_tls12_signature)
     }
 
     fn verify_tls13_signature(
@@ -188,12 +214,59 @@ impl ServerCertVerifier for Lenient {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.provider.signature_verification_algorithms)
+        self.require_key(message, certificate, signature, verify_tls13_signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+type Check = fn(
+    &[u8],
+    &CertificateDer<'_>,
+    &DigitallySignedStruct,
+    &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, rustls::Error>;
+
+impl Lenient {
+    /// Whether who shows a certificate has its key. Where nothing else of it counts nothing else is read: `check` refuses one of
+    /// X.509's first version, which openssl makes by the recipes in the manuals of PostgreSQL and MySQL.
+    fn require_key(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+        check: Check,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        let Some((kind, key)) = public_key(certificate).filter(|_| self.verifier.is_none()) else {
+            return check(message, certificate, signature, algorithms);
+        };
+        let of_scheme = algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signature.scheme);
+        let is_signed = of_scheme.flat_map(|(_, several)| *several).any(|algorithm| {
+            algorithm.public_key_alg_id().as_ref() == kind
+                && algorithm.verify_signature(key, message, signature.signature()).is_ok()
+        });
+        if is_signed { Ok(HandshakeSignatureValid::assertion()) } else { Err(CertificateError::BadSignature.into()) }
+    }
+}
+
+/// Algorithm and bits of a certificate's public key.
+fn public_key(certificate: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (fields, _) = element(certificate)?;
+    let (signed, _) = element(fields)?;
+    // The version has a tag of its own; those of the first have none.
+    let mut rest = if signed.first()? == &0xa0 { element(signed)?.1 } else { signed };
+    // Serial number, algorithm of the signature, issuer, dates, subject.
+    for _ in 0..5 {
+        rest = element(rest)?.1;
+    }
+    let (own, _) = element(rest)?;
+    let (kind, rest) = element(own)?;
+    let (bits, _) = element(rest)?;
+    // In front of the bits stands how many of the last byte's are none: 0.
+    Some((kind, bits.strip_prefix(b"\0")?))
 }
 
 /// The certificate's hash for "tls-server-end-point" (RFC 5929, section 4.1): by the hash of its own signature, MD5 and
@@ -237,6 +310,11 @@ pub(super) fn element(der: &[u8]) -> Option<(&[u8], &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use ::ring::rand::SystemRandom;
+    use ::ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+    use rustls::internal::msgs::codec::Codec;
+    use rustls::pki_types::alg_id;
+
     use super::*;
 
     /// A certificate as far as the hash looks: an empty signed part, then the algorithm.
@@ -272,6 +350,52 @@ mod tests {
         let whole = certificate(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 11]);
         for n_bytes in 0..whole.len() {
             assert_eq!(end_point(&whole[..n_bytes]), None);
+        }
+    }
+
+    fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let contents = parts.concat();
+        let n_bytes = u8::try_from(contents.len()).expect("short");
+        let length = if n_bytes < 0x80 { vec![n_bytes] } else { vec![0x81, n_bytes] };
+        [&[tag][..], &length, &contents].concat()
+    }
+
+    /// A certificate with this public key and no more than what must stand in front of it.
+    fn bare(version: &[u8], key: &[u8]) -> CertificateDer<'static> {
+        let own = der(0x30, &[&der(0x30, &[alg_id::ECDSA_P256.as_ref()]), &der(0x03, &[b"\0", key])]);
+        let none = der(0x30, &[]);
+        let signed = der(0x30, &[version, &der(0x02, &[b"\x01"]), &none, &none, &none, &none, &own]);
+        der(0x30, &[&signed, &none, &der(0x03, &[b"\0"])]).into()
+    }
+
+    #[test]
+    fn who_shows_a_certificate_of_any_version_must_have_its_key() {
+        let own = || {
+            let (random, kind) = (SystemRandom::new(), &ECDSA_P256_SHA256_ASN1_SIGNING);
+            let made = EcdsaKeyPair::generate_pkcs8(kind, &random).expect("random numbers");
+            (EcdsaKeyPair::from_pkcs8(kind, made.as_ref(), &random).expect("a key"), made)
+        };
+        let ((one, document), (other, _)) = (own(), own());
+        let lenient = Lenient { verifier: None, provider: Arc::new(ring::default_provider()) };
+        let first = vec![bare(b"", one.public_key().as_ref())];
+        let key = PrivateKeyDer::Pkcs8(document.as_ref().to_vec().into());
+        assert!(checked((first, key), &lenient.provider).is_ok());
+        let third = der(0xa0, &[&der(0x02, &[b"\x02"])]);
+        for version in [&b""[..], &third] {
+            let shown = bare(version, one.public_key().as_ref());
+            let judged = |key: &EcdsaKeyPair, scheme: SignatureScheme| {
+                let signature = key.sign(&SystemRandom::new(), b"hello").expect("random numbers");
+                let length = u16::try_from(signature.as_ref().len()).expect("short").to_be_bytes();
+                let sent = [&u16::from(scheme).to_be_bytes()[..], &length, signature.as_ref()].concat();
+                let signed = DigitallySignedStruct::read_bytes(&sent).expect("sound");
+                lenient.verify_tls13_signature(b"hello", &shown, &signed).is_ok()
+            };
+            assert!(judged(&one, SignatureScheme::ECDSA_NISTP256_SHA256));
+            assert!(!judged(&other, SignatureScheme::ECDSA_NISTP256_SHA256));
+            assert!(!judged(&one, SignatureScheme::RSA_PSS_SHA256));
+            for n_bytes in 0..shown.len() {
+                assert_eq!(public_key(&shown[..n_bytes]), None);
+            }
         }
     }
 

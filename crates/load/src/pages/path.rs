@@ -22,6 +22,9 @@ impl Path {
         if let Some(wrong) = text.chars().find(|c| !c.is_ascii_graphic()) {
             return Err(format!("path={text:?} holds {wrong:?}: write %XX for other characters"));
         }
+        if text.contains('#') {
+            return Err(format!("path={text:?} holds '#': what follows it stays in the browser, leave it out"));
+        }
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
             let (range, behind) = after.split_once('}').ok_or_else(|| format!("path={text:?} has {{ without }}"))?;

@@ -163,6 +163,7 @@ fn pages_that_cannot_be_asked_for_are_refused() {
         ("x", "page a: path=\"x\" does not begin with /"),
         ("/a b", "page a: path=\"/a b\" holds ' ': write %XX for other characters"),
         ("/ä", "page a: path=\"/ä\" holds 'ä': write %XX for other characters"),
+        ("/#/login", "page a: path=\"/#/login\" holds '#': what follows it stays in the browser, leave it out"),
         ("/{1-", "page a: path=\"/{1-\" has { without }"),
         ("/{9-1}", "page a: path=\"/{9-1}\" has {9-1}, which is no range: write {1-1000}"),
         ("/{id}", "page a: path=\"/{id}\" has {id}, which is no range: write {1-1000}"),

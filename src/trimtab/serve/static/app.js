@@ -289,6 +289,7 @@ async function showStudy(id) {
   document.getElementById("report").addEventListener("click", (event) => openReport(event, id));
   token.isLoading = false;
   token.n = found.n_trials;
+  token.status = found.status;
   token.state = stateOf(id, row);
   performance.mark("facts");
   await draw(id, false);
@@ -351,7 +352,9 @@ function refresh() {
     document.getElementById("state").replaceChildren(badge(row && row.state !== "ended" ? row.state : known.status));
   }
   const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName) && known && known.status === "running";
-  if (known && known.n_trials !== state.shown.n && !isBusy && !state.shown.isLoading) showStudy(id);
+  // What has ended has a verdict, and as a rule no other trial.
+  const isOld = known && (known.n_trials !== state.shown.n || known.status !== state.shown.status);
+  if (isOld && !isBusy && !state.shown.isLoading) showStudy(id);
 }
 
 async function watch() {

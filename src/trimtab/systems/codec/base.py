@@ -147,6 +147,8 @@ class Codec(ABC):
     def withdraw(self, text: str, found: str, ours: Mapping[str, Sequence[str]]) -> str:
         """The text without what is still ours: each such address has the value that it had in `found`, or is gone as there.
 
+        Beside an entry that somebody else has added since, which stays, the first one with a value of ours is ours.
+
         Args:
             text: as it is now; `write(found, ...)`, and perhaps changed by others since.
             found: before anything of ours was written.
@@ -155,7 +157,10 @@ class Codec(ABC):
         Raises:
             CodecError: as `write`.
         """
-        now = {address: self.find(text, address) for address in ours}
+        several = [address for address in ours if len(self._matches(text, address)) > 1]
+        for address in several:
+            text = self._first_back(text, found, address, ours[address])
+        now = {address: self.find(text, address) for address in ours if address not in several}
         mine = {address: one.value for address, one in now.items() if one is not None and one.value in ours[address]}
         if not mine:
             return text
@@ -163,6 +168,16 @@ class Codec(ABC):
             return found
         before = {address: self.find(found, address) for address in mine}
         return self.write(text, {address: one.value if one is not None else None for address, one in before.items()})
+
+    def _first_back(self, text: str, found: str, address: str, ours: Sequence[str]) -> str:
+        """The text with the first entry of an address that has a value of ours as in `found`."""
+        entry = next((each for each in self._matches(text, address) if each.value in ours), None)
+        if entry is None:
+            return text
+        before = self.find(found, address)
+        if before is None:
+            return text[: entry.outer_start] + text[entry.outer_end :]
+        return text[: entry.start] + self._raw(before.value, text[entry.start : entry.end]) + text[entry.end :]
 
     def _is_written(self, found: str, mine: Mapping[str, str], text: str) -> bool:
         """Whether `text` is what we made of `found`, and nobody has touched it since."""

@@ -96,9 +96,10 @@ def _carried(text: str) -> Iterator[tuple[str, int, int]]:
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)|(?P<comment>#[^\n]*)|(?P<mark>[;{}])"
-    r"|(?P<word>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(?:\$\{|\\.|[^\s;{}#\"'])(?:\\.|\$\{[^}]*\}|[^\s;{}])*)",
+    r"|(?P<word>\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|(?:\$\{|\\.|[^\s;{}#\"'])(?:\\.|\$\{|[^\s;{])*)",
     re.DOTALL,
 )
+"""As nginx reads it: within a word neither } nor # is a mark, and ${name} may begin one."""
 
 
 class Nginx(Codec):

@@ -22,6 +22,7 @@ _VALUE = re.compile(
     r"(?P<raw>\"[^\"\\]*\"|'[^']*'|(?![^#]*:(?:\s|$))[^#\"'|>\[{&*!%@`\s][^#]*?(?:(?<=[^\s])#[^#]*?)*)(?P<tail>[ \t]+#.*|[ \t]*)"
 )
 _STEP = 2
+_DOCUMENT_END = re.compile(r"\.\.\.(?:[ \t].*)?")
 _MARK = re.compile("\ufeff|\xef\xbb\xbf")
 """What some editors put before the first character of a file, as one character, or as bytes that nobody has decoded: no part of
 the text (YAML 1.2.2, 5.2)."""
@@ -68,7 +69,8 @@ class YamlLines(LineCodec):
 
     def _bared(self, text: str, found: str, ours: Mapping[str, Sequence[str]]) -> str:
         """What `withdraw` makes of a text in which keys have values of ours that had none; "" where there is no such key."""
-        now = {address: self._only(text, address) for address in ours if self.is_bare(found, address)}
+        bare = [address for address in ours if self.is_bare(found, address) and len(self._matches(text, address)) < 2]
+        now = {address: self._only(text, address) for address in bare}
         mine = {address: each for address, each in now.items() if each is not None and each.value in ours[address]}
         if not mine:
             return ""
@@ -114,7 +116,7 @@ class YamlLines(LineCodec):
     def _below(self, text: str, keys: Sequence[_Key], parent: _Key | None, parts: list[str], value: str) -> str:
         inside = [key for key in keys if parent is None or key.path.startswith(f"{parent.path}.")]
         indent = min((key.indent for key in inside), default=parent.indent + _STEP if parent is not None else 0)
-        position = len(text) if parent is None else parent.line.next_start
+        position = _end(text) if parent is None else parent.line.next_start
         for depth, part in enumerate(parts):
             is_last = depth == len(parts) - 1
             line = f"{' ' * (indent + depth * _STEP)}{part}:" + (f" {value}" if is_last else "")
@@ -130,6 +132,11 @@ def _lines(text: str) -> Iterator[Line]:
     for line in lines_of(text):
         start = mark.end() if mark is not None and line.start == 0 else line.start
         yield Line(line.words[start - line.start :], start, line.next_start)
+
+
+def _end(text: str) -> int:
+    """Where the document ends: at the line that says so, which is hardly ever there, or with the text."""
+    return next((line.start for line in _lines(text) if _DOCUMENT_END.fullmatch(line.words)), len(text))
 
 
 def _is_bare(key: _Key, text: str) -> bool:

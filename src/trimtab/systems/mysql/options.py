@@ -120,7 +120,7 @@ def given_options(reach: Reach) -> dict[str, str] | None:
     for word in text.partition("arguments:")[2].split():
         name, _, value = word.removeprefix("--").partition("=")
         if word.startswith("--"):
-            variable = name.removeprefix("loose-").replace("-", "_").lower()
+            variable = name.replace("-", "_").lower().removeprefix("loose_")
             switched = _SWITCH.match(variable)
             given |= dict.fromkeys((variable, variable[switched.end() :] if switched is not None else variable), value)
     return given

@@ -173,7 +173,7 @@ class CommandRun:
     def frame(self, timeout_s: float) -> Frame | None:
         """The next second; a run that is not over yet is credited as the last one, for as long as the longest one took."""
         second = len(self._taken_s) - 1
-        self._thread.join(max(0.0, second + 1 - self._now()))
+        self._thread.join(min(timeout_s, max(0.0, second + 1 - self._now())))
         if self._now() < second + 1:
             return None
         self._taken_s.append(stolen_cpu_s())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -50,15 +51,19 @@ class PostgresStatements:
     """pg_stat_statements of the database, without the texts, which lie in a file. Means only."""
 
     what, source = "statement", "pg_stat_statements"
-    _READ = (
-        "SELECT coalesce(sum(calls), 0)::float8, coalesce(sum(total_exec_time), 0)::float8 / 1000"
-        " FROM pg_stat_statements(false)"
-        " WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
-    )
+
+    def __init__(self, *, has_levels: bool) -> None:
+        # What a function runs, which is counted besides with track = all, is within the statement that calls it.
+        asked = " AND toplevel" if has_levels else ""
+        self._read = (
+            "SELECT coalesce(sum(calls), 0)::float8, coalesce(sum(total_exec_time), 0)::float8 / 1000"
+            " FROM pg_stat_statements(false)"
+            f" WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()){asked}"
+        )
 
     def read(self, session: Session) -> Counted:
         """Calls and their time. Statements that the server forgets to make room make them fall."""
-        ((n, busy_s),) = session.execute(self._READ)
+        ((n, busy_s),) = session.execute(self._read)
         return Counted(float(n), float(busy_s))
 
 
@@ -82,7 +87,8 @@ class PostgresTransactions:
 
 
 class MysqlStatements:
-    """Statements of the whole server by its performance schema, with their distribution where it keeps one (MySQL 8.0)."""
+    """Statements of the whole server by its performance schema, with their distribution where it keeps one (MySQL 8.0); it holds
+    more than statements: what procedures run, pings, what is prepared."""
 
     what, source = "statement", "performance_schema"
     _READ = (
@@ -149,20 +155,22 @@ def counters_of(session: Session, protocol: str, statistics: Statistics) -> Coun
 
 
 def _postgres(session: Session, statistics: Statistics) -> Counters | None:
-    if statistics != "transactions" and _has_statements(session):
-        return PostgresStatements()
+    if statistics != "transactions" and (found := _postgres_statements(session)) is not None:
+        return found
     if statistics == "statements":
         return None
     ((version,),) = session.execute("SHOW server_version_num")
     return PostgresTransactions(has_time=int(version) >= _ACTIVE_TIME_VERSION)
 
 
-def _has_statements(session: Session) -> bool:
-    try:
-        session.execute("SELECT total_exec_time FROM pg_stat_statements(false) LIMIT 1")
-    except LoadError:  # not made in this database, not loaded by the server, older than it, or not for this user
-        return False
-    return True
+def _postgres_statements(session: Session) -> PostgresStatements | None:
+    """None where it is not made in this database, not loaded by the server, older than it, or not for this user."""
+    for has_levels in (True, False):  # from its version 1.9 on
+        with suppress(LoadError):
+            level = ", toplevel" if has_levels else ""
+            session.execute(f"SELECT total_exec_time{level} FROM pg_stat_statements(false) LIMIT 1")
+            return PostgresStatements(has_levels=has_levels)
+    return None
 
 
 def _mysql(session: Session, statistics: Statistics) -> Counters | None:

@@ -35,8 +35,9 @@ def mongodb_url(endpoint: Endpoint) -> str:
         for name, value in endpoint.options.items()
         if name not in _OWN_OPTIONS and not name.startswith("value.")
     }
-    host = quote(endpoint.host, safe="") if endpoint.host.startswith("/") else f"{endpoint.host}:{endpoint.port}"
-    return f"mongodb://{host}/?{urlencode(options)}"
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    where = quote(endpoint.host, safe="") if endpoint.host.startswith("/") else f"{host}:{endpoint.port}"
+    return f"mongodb://{where}/?{urlencode(options)}"
 
 
 class MongoSession:

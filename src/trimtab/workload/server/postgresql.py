@@ -48,6 +48,13 @@ _REASONS: tuple[tuple[type[psycopg.Error], Reason], ...] = (
 )
 
 
+_NO_SCHEMA_HINT = (
+    "this role's search_path names no schema that is there: ALTER ROLE ... IN DATABASE ... SET search_path = public, or add"
+    " options='-c search_path=public' to url"
+)
+"""Where tables of ours have no place to be made in."""
+
+
 class _Session:
     """See `Session`; `connection` is psycopg's own."""
 
@@ -84,7 +91,8 @@ class _Session:
 
 
 def _translated(error: psycopg.Error) -> ServerError:
-    return ServerError(hide_literals(str(error).strip()), reason=_reason(error))
+    hint = _NO_SCHEMA_HINT if isinstance(error, errors.InvalidSchemaName) else None
+    return ServerError(hide_literals(str(error).strip()), reason=_reason(error), hint=hint)
 
 
 def _version(session: Session) -> int:

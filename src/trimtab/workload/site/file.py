@@ -291,7 +291,8 @@ def _state(name: str, entry: object, site: Table) -> State:
 def _request(table: Table) -> Request:
     text = table.text("request")
     method, _, path = text.partition(" ")
-    if method not in _METHODS or not path.startswith("/") or not path.isascii() or " " in path:
+    # What stands behind "#" stays in the browser.
+    if method not in _METHODS or not path.startswith("/") or not path.isascii() or " " in path or "#" in path:
         raise UsageError(
             f"{table.name} request={text!r} is not a request", hint='for example: request = "GET /item/{item}"'
         )

@@ -135,6 +135,21 @@ fn what_pages_give_is_asked_for_and_forms_are_sent_back() {
 }
 
 #[test]
+fn a_form_that_is_got_sends_its_hidden_fields_too() {
+    let pairs = vec![Pair { name: text("q"), value: text("x") }];
+    let find = |path: &str| Ask { pairs: pairs.clone(), sends_hidden: true, ..ask(text(path)) };
+    let states = vec![state("form", vec![ask(text("/"))]), state("found", vec![find("/find"), find("/find?a=1")])];
+    let mut source = browser(ring(states, Vec::new()));
+    let mut found = std::collections::BTreeSet::new();
+    for _ in 0..30 {
+        interact(&mut *source, |_| ok("<input type=hidden name=token value='Q&#43;A&#x3D;'>"));
+        found.extend(interact(&mut *source, |_| ok("")).0);
+    }
+    let expected = ["GET /find?a=1&token=Q%2BA%3D&q=x", "GET /find?token=Q%2BA%3D&q=x"];
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn without_anything_found_a_number_of_the_range_is_asked_for() {
     let mut source = browser(shop());
     let mut asked = std::collections::BTreeSet::new();

@@ -1,6 +1,6 @@
 //! Requests as bodies of messages.
 
-use super::fields::{put_long, put_short, put_text};
+use super::fields::{Fields, put_long, put_short, put_text};
 use super::kind::Kind;
 use crate::driver::Failure;
 use crate::sql::Params;
@@ -17,6 +17,9 @@ pub(super) mod opcode {
     pub(crate) const AUTH_RESPONSE: u8 = 0x0f;
     pub(crate) const AUTH_SUCCESS: u8 = 0x10;
 }
+
+/// In place of a value's length: what is there stays as it is.
+const NOT_SET: i32 = -2;
 
 const HAS_VALUES: u8 = 0x01;
 const SKIPS_METADATA: u8 = 0x02;
@@ -127,7 +130,8 @@ pub(super) fn execute(
     Ok(())
 }
 
-/// The body of EXECUTE with values as a server has sent them, with their lengths.
+/// The body of EXECUTE with the values of a row as a server has sent them, with their lengths. A column without a value gets none:
+/// NULL would write a tombstone there.
 pub(super) fn execute_with(prepared: &Prepared, n_values: usize, values: &[u8], form: Form, out: &mut Vec<u8>) {
     put_short(&prepared.id, out);
     if form.version >= 5 {
@@ -135,7 +139,13 @@ pub(super) fn execute_with(prepared: &Prepared, n_values: usize, values: &[u8], 
     }
     form.put_flags(HAS_VALUES | SKIPS_METADATA, out);
     out.extend((n_values as u16).to_be_bytes());
-    out.extend(values);
+    let mut fields = Fields(values);
+    while let Some(value) = fields.value() {
+        match value {
+            Some(bytes) => put_long(bytes, out),
+            None => out.extend(NOT_SET.to_be_bytes()),
+        }
+    }
 }
 
 /// At which a node answers for its own tables alone.
@@ -178,6 +188,14 @@ mod tests {
         out.clear();
         execute(1, &prepared, &params, true, FIVE, &mut out).expect("sound");
         assert_eq!(out, b"\0\x02id\0\x01r\0\x04\0\0\0\x01\0\x01\0\0\0\x01k");
+    }
+
+    #[test]
+    fn a_copied_row_sets_no_column_that_has_no_value() {
+        let prepared = Prepared { id: Box::from(*b"id"), ..Prepared::default() };
+        let mut out = Vec::new();
+        execute_with(&prepared, 3, b"\0\0\0\x01k\xff\xff\xff\xff\0\0\0\0", FOUR, &mut out);
+        assert_eq!(out, b"\0\x02id\0\x04\x03\0\x03\0\0\0\x01k\xff\xff\xff\xfe\0\0\0\0");
     }
 
     #[test]

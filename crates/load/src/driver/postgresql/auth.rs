@@ -181,6 +181,9 @@ where
         Ok((b'E', body)) => Err(ServerError::read(body).failure),
         Ok(message) => Ok(message),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(unexpected_words()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            Err(Failure::without_code(ErrorClass::Resource, error.to_string()))
+        }
         Err(error) => Err(Failure::lost("the start of the connection", &error)),
     }
 }
@@ -259,6 +262,15 @@ mod tests {
             let failure = enter(&mut Wire::new(near), &access, None).await.expect_err("a refusal");
             assert_eq!(failure.to_string(), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_without_a_process_for_us_is_told_by_its_words() {
+        // As a server sends it that cannot fork (`report_fork_failure_to_client`): no message has this form.
+        let words = b"Ecould not fork new process for connection: Cannot allocate memory\n\0";
+        let failure = enter_with(Some("secret"), words).await.0.expect_err("no process");
+        assert_eq!(failure.class, ErrorClass::Resource);
+        assert_eq!(failure.message, "could not fork new process for connection: Cannot allocate memory");
     }
 
     #[tokio::test]

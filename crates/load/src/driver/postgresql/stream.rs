@@ -37,6 +37,11 @@ impl Door {
                 let message = format!("{}: the server does not offer TLS, which is required", context());
                 Err(Failure::without_code(ErrorClass::Connect, message))
             }
+            // Its words, which anybody between may have said, come in the clear.
+            b'E' => {
+                let message = format!("{}: the server refuses before it encrypts; its log says why", context());
+                Err(Failure::without_code(ErrorClass::Connect, message))
+            }
             _ => Err(Failure::protocol(format!(
                 "{}: what answers there does not speak PostgreSQL's protocol",
                 context()
@@ -49,4 +54,36 @@ async fn ask_for_tls(socket: &mut Socket) -> io::Result<u8> {
     socket.write_all(&TLS_REQUEST).await?;
     // One byte and no more: whatever follows it before the handshake could have been put there by somebody else.
     socket.read_u8().await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::driver::{TlsFiles, TlsMode};
+
+    #[tokio::test]
+    async fn what_is_answered_to_the_wish_for_encryption_is_told() {
+        for (answer, class, words) in [
+            (&b"Ecould not fork"[..], ErrorClass::Connect, "the server refuses before it encrypts; its log says why"),
+            (b"N", ErrorClass::Connect, "the server does not offer TLS, which is required"),
+            (b"HTTP/1.1 400", ErrorClass::Protocol, "what answers there does not speak PostgreSQL's protocol"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let port = listener.local_addr().expect("an address").port();
+            let tls = Tls::new(TlsMode::Require, &TlsFiles::default()).expect("sound");
+            let door = Door { address: Address::tcp("127.0.0.1", port), tls };
+            let serving = async {
+                let (mut stream, _) = listener.accept().await.expect("a client");
+                stream.write_all(answer).await.expect("room");
+            };
+            let (opened, ()) = tokio::join!(door.open(), serving);
+            let failure = opened.err().expect("refused");
+            assert_eq!(
+                (failure.class, failure.message),
+                (class, format!("cannot connect to 127.0.0.1:{port}: {words}"))
+            );
+        }
+    }
 }

@@ -54,7 +54,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let is_row = matches!(tag, b'D' | b'd');
         let longest = if is_row { ROW_BYTES_MAX } else { MESSAGE_BYTES_MAX };
         if !(HEADER_BYTES - 1..=longest).contains(&length) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes")));
+            let other = || io::Error::new(io::ErrorKind::InvalidData, format!("a message of {length} bytes"));
+            return Err(self.refusal().unwrap_or_else(other));
         }
         let total = length + 1;
         let body = self.inbox.start + HEADER_BYTES;
@@ -68,6 +69,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         self.inbox.make_room(total);
         Ok(None)
+    }
+
+    /// What a server says that has no process for a connection: an E, and a text that ends with a zero, in place of a message.
+    fn refusal(&self) -> Option<io::Error> {
+        let words = self.inbox.arrived().strip_prefix(b"E")?.strip_suffix(b"\0")?;
+        Some(io::Error::new(io::ErrorKind::ConnectionRefused, String::from_utf8_lossy(words).trim_end()))
     }
 
     /// The bytes of a frame's body; valid until the next `fill`.

@@ -58,8 +58,9 @@ fn result_list<'p, 'a>(pieces: &'p [Piece<'a>]) -> Option<&'p [Piece<'a>]> {
         with_depth(pieces).find(|(_, piece, depth)| *depth == 0 && is_word(piece, words)).map(|(i, ..)| i)
     };
     let mut start = at_depth_0(&["returning"]).or_else(|| {
-        let writes = at_depth_0(&["insert", "update", "delete", "merge", "replace"]).is_some();
-        if writes { None } else { at_depth_0(&["select"]) }
+        // The first of them says what the statement is; behind SELECT they are functions, or those of FOR UPDATE.
+        at_depth_0(&["select", "insert", "update", "delete", "merge", "replace"])
+            .filter(|&i| is_word(&pieces[i], &["select"]))
     })? + 1;
     while pieces.get(start).is_some_and(|piece| is_word(piece, &["all", "distinct"])) {
         start += 1;
@@ -106,7 +107,9 @@ fn name(item: &[Piece<'_>]) -> Option<String> {
     match before.last() {
         None => return is_name(last).then(|| unquoted(last)),
         // Two operands side by side: the second is an alias, with or without AS.
-        Some(previous) if is_name(last) && ends_operand(previous) => return Some(unquoted(last)),
+        Some(previous) if is_name(last) && ends_operand(previous) && !is_word(previous, &["over", "collate"]) => {
+            return Some(unquoted(last));
+        }
         Some(_) => {}
     }
     if let Some(cast) = item.iter().position(|piece| piece.unit == Unit::Sign(b':') && piece.text == "::") {
@@ -144,7 +147,7 @@ mod tests {
 
     #[test]
     fn names_are_those_that_the_server_gives() {
-        let cases: [(&str, &[&str]); 16] = [
+        let cases: [(&str, &[&str]); 20] = [
             ("select 1 as one, 2 two", &["one", "two"]),
             ("SELECT a, t.b, s.t.C FROM t", &["a", "b", "c"]),
             ("select count(*), max(x) + 1 AS m from t", &["count", "m"]),
@@ -161,6 +164,10 @@ mod tests {
             ("select a /* b */ , -- c\n d", &["a", "d"]),
             ("select 'x' y union select 'z'", &["y"]),
             ("select (1 + 2) three", &["three"]),
+            ("select a from t where id = 1 for update", &["a"]),
+            ("select a, b c from t for no key update of t skip locked", &["a", "c"]),
+            ("with u as (update v set x = 1 returning x) select x from u for update", &["x"]),
+            ("select replace(a, 'x', 'y') as r, sum(b) over w as s from t window w as (order by c)", &["r", "s"]),
         ];
         for (text, names) in cases {
             let found = columns(text, Dialect::Postgres).unwrap().unwrap();
@@ -170,10 +177,17 @@ mod tests {
 
     #[test]
     fn what_has_no_name_and_what_returns_nothing() {
-        for (text, column) in [("select 1", 1), ("select a, b + 1", 2), ("select *", 1), ("select f(x) + 1", 1)] {
+        for (text, column) in [
+            ("select 1", 1),
+            ("select a, b + 1", 2),
+            ("select *", 1),
+            ("select f(x) + 1", 1),
+            ("select a, sum(b) over w from t window w as (order by c)", 2),
+            ("select a collate \"C\" from t", 1),
+        ] {
             assert_eq!(columns(text, Dialect::Postgres), Some(Err(column)), "{text}");
         }
-        for text in ["update t set a = 1", "insert into t select a from u", "vacuum", ""] {
+        for text in ["update t set a = 1", "with c as (select 1) insert into t select a from c", "vacuum", ""] {
             assert_eq!(columns(text, Dialect::Postgres), None, "{text}");
         }
     }
