@@ -56,8 +56,8 @@ def forgets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("AWS_SECRET_ACCESS_KEY=hunter2 s5cmd ls", "AWS_SECRET_ACCESS_KEY=*** s5cmd ls"),
         ("['mysql', '--password', 'hunter2', '-e', 'x']", "['mysql', '--password', '***', '-e', 'x']"),
         (
-            "passes='tiers' bypass=on max_token=256 token_aware=no",
-            "passes='tiers' bypass=on max_token=256 token_aware=no",
+            "passes='tiers' bypass=on max_token=256 token_aware=no TOKEN=... x",
+            "passes='tiers' bypass=on max_token=256 token_aware=no TOKEN=... x",
         ),
         ("mysql -p -P 3306", "mysql -p -P 3306"),
         ("mysqld -port 3306", "mysqld -port 3306"),

@@ -37,11 +37,12 @@ _URL = (
     r"(?P<password>(?:[^\s'\"]|['\"](?![\s,;:)\]}])){0,4000})@(?=[^\s@]*)"
 )
 _WORDS = r"passw(?:or)?d|passphrase|pwd|secret|(?:api|access|secret)[_-]?key|rediscli_auth"
-# A number behind a word that may mean something else (`max_token=256`) is none. An option and its value may be words of a list.
+# A number behind a word that may mean something else (`max_token=256`) is none, nor are the dots of a hint (`TOKEN=...`).
+# An option and its value may be words of a list.
 # A bare value ends at a blank, & or ;, and at a comma or a quote behind which nothing follows at once.
 _PAIR = (
     rf"(?i)(?P<key>\b\w*(?:{_WORDS})(?:\s*=\s*|[\"']\s*:\s*)"
-    r"|\b(?:\w*_)?(?:token|(?:ssh)?pass)(?:\s*=\s*|[\"']\s*:\s*)(?!\d{1,6}\b)"
+    r"|\b(?:\w*_)?(?:token|(?:ssh)?pass)(?:\s*=\s*|[\"']\s*:\s*)(?!\d{1,6}\b|\.{3}(?!\S))"
     rf"|(?<![^\s'\"])--[\w-]*(?:{_WORDS})(?:[ \t]+|['\"],[ \t]*['\"])(?!-))"
     r"(?P<value>\*{3}(?!\w)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&,;'\"]+(?:[,'\"]+[^\s&,;'\"]+)*)"
 )

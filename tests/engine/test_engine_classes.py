@@ -100,7 +100,7 @@ def test_a_slow_probe_is_stopped_by_the_clock(session: Session, watcher: Session
             assert session.value("SHOW enable_hashjoin") == "on"
     ((settings, lost),) = watcher.rows("SELECT settings, time_ms FROM trimtab_history WHERE event = 'probe stopped'")
     assert settings == "enable_hashjoin=off"
-    assert 0 < lost < 500
+    assert 0 < lost < 1000  # ms; whole it takes longer, and a busy machine stops it late
     assert all(row["settings"] == "" for row in watcher.classes())
 
 

@@ -267,7 +267,7 @@ fn a_node_that_says_nothing_is_given_up_after_two_requests() {
         let mut session = ring.session().await;
         ring.0[2].is_mute.store(true, Ordering::SeqCst);
         for _ in 0..2 {
-            assert!(timeout(Duration::from_millis(50), ask(&mut session, &read(KEYS[2]))).await.is_err());
+            assert!(timeout(Duration::from_millis(250), ask(&mut session, &read(KEYS[2]))).await.is_err());
         }
         assert_eq!(ask(&mut session, &read(KEYS[2])).await, Ok(1));
         assert_eq!(ring.asked(), [1, 0, 2]);
