@@ -29,8 +29,12 @@ def test_the_tiers_together_are_the_whole(run: Any, application: str) -> None:
         assert target[part] == whole.target[part]
 
 
-def test_the_table_says_how_many_budgets_a_config_has_had(run: Any) -> None:
-    values = {"found": [2.0, 2.0], "whole": [1.0, 1.0], "combined": [1.0, 1.0]}
-    rows = [{"application": "tpcw", "objective": "latency_mean", "values": values, "ranked": []}]
-    budgets = {line.split(" | ")[2]: line.split(" | ")[3] for line in run.table(rows).splitlines()[2:]}
-    assert budgets == {"whole": "1", "combined": "3"}
+def test_the_table_says_how_many_budgets_a_config_has_had_and_where_nothing_was_proven(run: Any) -> None:
+    values = {"found": [2.0, 2.0], "web": [2.0, 2.0], "whole": [1.0, 1.0], "combined": [1.0, 1.0]}
+    changed: dict[str, Any] = {"web": {}, "whole": {"db.work_mem": 8}, "combined": {"db.work_mem": 8}}
+    rows = [{"application": "tpcw", "objective": "latency_mean", "values": values, "changed": changed, "ranked": []}]
+    cells = [line.split(" | ")[2:6] for line in run.table(rows).splitlines()[2:]]
+    assert [(part, budgets, gain) for part, budgets, _, gain in cells] == [
+        ("web", "1", "–"), ("whole", "1", "50.0%"), ("combined", "3", "50.0%"),
+    ]  # fmt: skip
+    assert cells[0][2] == "nothing proven"

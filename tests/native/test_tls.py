@@ -245,6 +245,23 @@ def test_what_libpq_finds_by_itself_reaches_the_load(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.needs("root", "postgresql-debian")
+def test_whom_postgresql_lets_in_without_encryption_alone_loads_it_without() -> None:
+    """libpq tries both; the load does what libpq has found to work."""
+    with made("tls") as folder, made("state") as state:
+        certificate, key = Authority.made(folder).sign("server", "/CN=db", names="IP:127.0.0.1")
+        key.chmod(0o600)
+        settings = f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
+        hba = "local all all trust\nhostnossl all all 127.0.0.1/32 trust\n"
+        with started(DEBIAN, settings=settings, hba=hba) as server:
+            table = {"kind": "postgresql", "url": server.url(), "memory": "1GiB"}
+            with closing(PostgresTarget.from_settings("db", table, state_dir=state)) as target:
+                target.open()
+                there = target.endpoint()
+            assert there.options == {"sslmode": "disable"}
+            runs(driver_of(there), "postgresql")
+
+
+@pytest.mark.needs("root", "postgresql-debian")
 def test_postgresql_is_entered_with_a_certificate_as_its_url_says() -> None:
     with made("tls") as folder:
         authority = Authority.made(folder)

@@ -53,7 +53,8 @@ def of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
 
 def encryption_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str, str]:
     """How it is encrypted, for whoever connects without libpq: the parameters in use, wherever they came from, and those of
-    libpq's files that are there and that it has used.
+    libpq's files that are there and that it has used. Not at all where it is not although the server encrypts: libpq tries that
+    as well where it may (`prefer`), and whom the server refuses with encryption is let in without.
 
     Args:
         connection: that works.
@@ -67,6 +68,8 @@ def encryption_of(connection: Connection, fields: Mapping[str, Any]) -> dict[str
         used.add("sslrootcert")
         if connection.value(_HAS_SHOWN_A_CERTIFICATE):
             used |= {"sslcert", "sslkey"}
+    elif not connection.info.host.startswith("/") and connection.value("SHOW ssl") == "on":
+        found["sslmode"] = "disable"
     files = {key: found.get(key) or os.path.expanduser(_USUAL_FILES[key]) for key in used}
     missing = {key for key, path in files.items() if path != "system" and not os.path.isfile(path)}
     if "sslcert" in missing:
