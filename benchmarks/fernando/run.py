@@ -48,7 +48,7 @@ THESIS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 }
 """Gains in 24 hours, on other machines and versions; its third objective is a mean without the slowest hundredth."""
 _RANKED = 10
-NOTHING = "nothing proven"
+_NOTHING = "nothing proven"
 
 
 def study_of(application: str, objective: str, options: argparse.Namespace, part: str = WHOLE) -> StudyFile:
@@ -141,7 +141,7 @@ def table(rows: Sequence[Row]) -> str:
                 row["objective"],
                 part,
                 budgets,
-                *(_shown(gain(row, part), row["objective"]) if row["changed"].get(part) else (NOTHING, "–")),
+                *(_shown(gain(row, part), row["objective"]) if row["changed"].get(part) else (_NOTHING, "–")),
                 thesis,
             )
             lines.append(f"| {' | '.join(cells)} |")

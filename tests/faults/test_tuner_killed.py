@@ -141,6 +141,15 @@ def test_T4_kill_during_restore_is_finished_by_the_next(place_18: Place, with_de
     check_invariants(place_18, before)
 
 
+def run_altered(place: Place, script: Path, text: str, arguments: tuple[str, ...]) -> tuple[int, str]:
+    """Runs `trimtab` from `script`, whose `text` alters it first; exit code, and what it said."""
+    script.write_text(text)
+    pipe = subprocess.PIPE
+    ended = start_trimtab(arguments, script=script, cwd=place.folder, env=place.environment, stdout=pipe, stderr=pipe)
+    _, err = ended.communicate(timeout=120)
+    return ended.returncode, err
+
+
 BROKEN = """
 import sys
 from trimtab.trial import room
@@ -156,18 +165,8 @@ main(sys.argv[1:])
 
 def test_T4_a_way_back_that_a_bug_cuts_off_is_made_by_the_dead_man(place_18: Place, tmp_path: Path) -> None:
     before = take_picture(place_18.server)
-    script = tmp_path / "broken.py"
-    script.write_text(BROKEN)
-    ended = start_trimtab(
-        BENCH,
-        script=script,
-        cwd=place_18.folder,
-        env=place_18.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    _, err = ended.communicate(timeout=120)
-    assert ended.returncode == 70, err
+    code, err = run_altered(place_18, tmp_path / "broken.py", BROKEN, BENCH)
+    assert code == 70, err
     wait_for_deadman(place_18)
     check_unmixed(take_picture(place_18.server), before)
     assert "the dead-man put target db back: restored as it was found" in place_18.run("recover").err
@@ -217,18 +216,8 @@ main(sys.argv[1:])
 
 def test_T5_second_signal_half_way_back_is_no_change_of_somebody_elses(place_18: Place, tmp_path: Path) -> None:
     before = take_picture(place_18.server)
-    script = tmp_path / "interrupted.py"
-    script.write_text(INTERRUPTED)
-    ended = start_trimtab(
-        ["tune", "study.toml"],
-        script=script,
-        cwd=place_18.folder,
-        env=place_18.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    _, err = ended.communicate(timeout=120)
-    assert ended.returncode == 130, err
+    code, err = run_altered(place_18, tmp_path / "interrupted.py", INTERRUPTED, ("tune", "study.toml"))
+    assert code == 130, err
     assert "somebody else" not in err
     check_unmixed(take_picture(place_18.server), before)
     assert Journal(place_18.state).open_entries() == []

@@ -207,6 +207,11 @@ def _cipher(
         return str(session.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'")[0][1])
 
 
+def encrypting(certificate: Path, key: Path) -> str:
+    """A PostgreSQL's settings to do so."""
+    return f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
+
+
 @pytest.mark.needs("root", "postgresql-debian")
 def test_what_libpq_finds_by_itself_reaches_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """An authority and a certificate in ~/.postgresql, and the mode in the environment: `url` names none of them."""
@@ -220,9 +225,7 @@ def test_what_libpq_finds_by_itself_reaches_the_load(monkeypatch: pytest.MonkeyP
             (usual / name).write_bytes(source.read_bytes())
             (usual / name).chmod(0o600)
         key.chmod(0o600)
-        settings = (
-            f"ssl = on\nssl_ca_file = '{authority.root}'\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
-        )
+        settings = f"{encrypting(certificate, key)}ssl_ca_file = '{authority.root}'\n"
         monkeypatch.setenv("HOME", str(folder / "home"))
         monkeypatch.setenv("PGSSLMODE", "verify-full")
         hba = "local all all trust\nhostssl all all 127.0.0.1/32 cert\n"
@@ -250,7 +253,7 @@ def test_whom_postgresql_lets_in_without_encryption_alone_loads_it_without() -> 
     with made("tls") as folder, made("state") as state:
         certificate, key = Authority.made(folder).sign("server", "/CN=db", names="IP:127.0.0.1")
         key.chmod(0o600)
-        settings = f"ssl = on\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
+        settings = encrypting(certificate, key)
         hba = "local all all trust\nhostnossl all all 127.0.0.1/32 trust\n"
         with started(DEBIAN, settings=settings, hba=hba) as server:
             table = {"kind": "postgresql", "url": server.url(), "memory": "1GiB"}
@@ -269,9 +272,7 @@ def test_postgresql_is_entered_with_a_certificate_as_its_url_says() -> None:
         mine, my_key = authority.sign("mine", "/CN=postgres")
         for path in (key, my_key):
             path.chmod(0o600)
-        settings = (
-            f"ssl = on\nssl_ca_file = '{authority.root}'\nssl_cert_file = '{certificate}'\nssl_key_file = '{key}'\n"
-        )
+        settings = f"{encrypting(certificate, key)}ssl_ca_file = '{authority.root}'\n"
         hba = "local all all trust\nhostssl all all 127.0.0.1/32 cert\n"
         with started(DEBIAN, settings=settings, hba=hba) as server:
             options = {"sslmode": "verify-ca", "sslrootcert": str(authority.root)}

@@ -288,7 +288,6 @@ class Session:
         try:
             self._server.request("DELETE", path, patience_s=patience_s)
         except ServerError as error:
-            if (
-                not error.is_of_client
-            ):  # else it has left: the answer to its first try was lost, or the server was started anew
+            # Whom the server does not know has left: the answer to the first try was lost, or the server was started anew.
+            if not error.is_of_client:
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -213,13 +213,7 @@ class FileChannel:
         Raises:
             TargetError: the file is not of its syntax.
         """
-        if copy is None:
-            return None
-        text = _text(copy)
-        try:
-            return self.codec.last(text, self._name_in(text, address))
-        except CodecError as error:
-            raise self._told(error) from error
+        return None if copy is None else self._asked(copy, address, self.codec.last)
 
     def has(self, copy: FileCopy | None, address: str) -> bool:
         """Whether the file has the address, be it with a value that no knob can have, or more than once.
@@ -227,12 +221,17 @@ class FileChannel:
         Raises:
             TargetError: the file is not of its syntax.
         """
-        if copy is None:
-            return False
+
+        def is_there(text: str, name: str) -> bool:
+            return self.codec.last(text, name) is not None or self.codec.is_bare(text, name)
+
+        return copy is not None and self._asked(copy, address, is_there)
+
+    def _asked(self, copy: FileCopy, address: str, ask: Callable[[str, str], T]) -> T:
+        """What `ask` says of the text and the name that it has for the address."""
         text = _text(copy)
         try:
-            name = self._name_in(text, address)
-            return self.codec.last(text, name) is not None or self.codec.is_bare(text, name)
+            return ask(text, self._name_in(text, address))
         except CodecError as error:
             raise self._told(error) from error
 
