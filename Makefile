@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml $(RUST) | $(BIN)/python
 
 $(DEV): $(STAMP) constraints-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt 'ConfigSpace>=1.2' 'httpx>=0.27' 'hypothesis>=6.100' 'maturin>=1.9.3,<2' 'mypy>=1.11' \
-	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-xdist>=3.5' 'pymongo>=4.6' 'ruff>=0.6' 'SecantusDB>=0.7.0b3; python_version < "3.14"' 'smac>=2.4' 'starlette>=0.40' 'uvicorn>=0.30' scipy-stubs types-defusedxml types-PyMySQL types-psutil
+	  'optuna>=5.0' 'psutil>=5.9' 'pytest>=8.2' 'pytest-randomly>=3.15' 'pytest-timeout>=2.3' 'pytest-xdist>=3.5' 'pymongo>=4.6' 'ruff>=0.6' 'SecantusDB>=0.7.0b3; python_version < "3.14"' 'smac>=2.4' 'starlette>=0.40' 'uvicorn>=0.30' scipy-stubs types-defusedxml types-PyMySQL types-psutil
 	@touch $@
 
 demo: $(STAMP)
@@ -67,6 +67,10 @@ check-stages: $(DEV)
 test-stages: $(DEV)
 	@$(MAKE) --no-print-directory --output-sync=target -j 4 lint-python test-service test-unit WAITS=yes BEHIND="nice -n 10"
 
+# A test that hangs is failed by its own time-out (pyproject.toml). Whatever else hangs is interrupted, so that what it printed is seen:
+# make keeps the output of a stage until the stage has ended.
+LAST := timeout --foreground --signal=INT --kill-after=60
+
 # Within `make test` each stage waits for what it runs on; alone it takes what is there.
 ifdef WAITS
 test-service: rust compiled
@@ -89,13 +93,13 @@ test-quick:
 UNIT_CACHE := .pytest_cache/unit
 SERVICE_CACHE := .pytest_cache/service
 test-unit:
-	$(BEHIND) $(PYTEST) $(IN_ORDER) --cache-clear -o cache_dir=$(UNIT_CACHE) -m "not service" -n 3 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
+	$(BEHIND) $(LAST) 2400 $(PYTEST) $(IN_ORDER) --cache-clear -o cache_dir=$(UNIT_CACHE) -m "not service" -n 3 --dist worksteal || $(BIN)/python -m tests.again $$? $(UNIT_CACHE)
 test-service:
-	$(PYTEST_SERVICE) $(IN_ORDER) --cache-clear -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
+	$(LAST) 2400 $(PYTEST_SERVICE) $(IN_ORDER) --cache-clear -o cache_dir=$(SERVICE_CACHE) -m service -n 6 --dist worksteal $(SERVICE) || $(BIN)/python -m tests.again $$? $(SERVICE_CACHE)
 test-long: export TRIMTAB_TESTS = full
 test-long:
-	$(PYTEST) -m "not service" -n 2 --dist worksteal
-	$(PYTEST_SERVICE) -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
+	$(PYTEST) --timeout=7200 -m "not service" -n 2 --dist worksteal
+	$(PYTEST_SERVICE) --timeout=7200 -m service -n 3 --dist worksteal $(or $(TESTS),$(SERVICE))
 
 # What uses one core only, mypy, beside what uses both; and all tests are compiled, which each worker would do for itself.
 code: $(DEV)
@@ -112,7 +116,7 @@ test-rust:
 rust:
 	cargo fmt --all --check
 	$(OWN) $(LINTED) cargo build --workspace --lib --tests --quiet
-	$(OWN) $(LINTED) cargo test --workspace --quiet
+	$(LAST) 900 $(OWN) $(LINTED) cargo test --workspace --quiet
 
 # Breaks the rooms that decide on purpose, place by place, and prints what their tests do not notice; MUTANTS=--all: every place.
 mutants: $(DEV)
