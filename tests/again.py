@@ -14,12 +14,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["MOST", "RUNS", "failed_nodes", "main", "why_not"]
+__all__ = ["LONGEST_S", "MOST", "RUNS", "failed_nodes", "main", "why_not"]
 
 MOST = 3
 """More failures than this are no accident."""
 RUNS = 3
 """Times that each of them has to pass alone."""
+LONGEST_S = 600.0
+"""Of one such time; a test may take less (pyproject.toml). The interpreter waits for ever for a thread that a test has left."""
 _TESTS_FAILED = 1
 _CACHE = ".pytest_cache"
 _FAILED = "v/cache/lastfailed"
@@ -58,7 +60,12 @@ def main(arguments: Sequence[str]) -> int:
     for node in nodes:
         for _ in range(RUNS):
             command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", node]
-            if subprocess.run(command, env=environment, check=False).returncode:
+            try:
+                is_bad = subprocess.run(command, env=environment, check=False, timeout=LONGEST_S).returncode != 0
+            except subprocess.TimeoutExpired:
+                print(f"it did not end within {LONGEST_S:g} s", flush=True)
+                is_bad = True
+            if is_bad:
                 print(f"FAILED AGAIN, alone: {node}", flush=True)
                 return code
     for node in nodes:

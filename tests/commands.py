@@ -184,6 +184,7 @@ class _Server:
     def __init__(self, path: Path) -> None:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._poll = select.poll()
+        self._asking: dict[int, socket.socket] = {}
         self._running: dict[int, tuple[int, socket.socket]] = {}
         new = path.with_name("new")
         self._listener.bind(str(new))
@@ -195,10 +196,18 @@ class _Server:
         """Goes on for ever in the server; returns the arguments in each command that is forked."""
         while True:
             for handle, _ in self._poll.poll():
-                if handle != self._listener.fileno():
+                if handle == self._listener.fileno():
+                    self._meet()
+                elif handle in self._running:
                     self._tell(handle)
-                elif (arguments := self._fork()) is not None:
+                elif (arguments := self._fork(handle)) is not None:
                     return arguments
+
+    def _meet(self) -> None:
+        """Who connects may take its time to ask, or be cut off before that (a test over its time): nobody waits for it."""
+        connection, _ = self._listener.accept()
+        self._asking[connection.fileno()] = connection
+        self._poll.register(connection, select.POLLIN)
 
     def _tell(self, handle: int) -> None:
         self._poll.unregister(handle)
@@ -208,8 +217,9 @@ class _Server:
         with suppress(OSError), connection:
             connection.send(str(status).encode())
 
-    def _fork(self) -> list[str] | None:
-        connection, _ = self._listener.accept()
+    def _fork(self, handle: int) -> list[str] | None:
+        self._poll.unregister(handle)
+        connection = self._asking.pop(handle)
         data, streams, _, _ = socket.recv_fds(connection, _LARGEST, 3)
         if not data:  # whoever connected has died
             connection.close()
@@ -219,12 +229,12 @@ class _Server:
             self._listener.close()
             for other in self._running:
                 os.close(other)
-            for held in (connection, *(held for _, held in self._running.values())):
+            for held in (connection, *self._asking.values(), *(held for _, held in self._running.values())):
                 held.close()
             return _become(json.loads(data), streams)
-        handle = os.pidfd_open(pid)
-        self._running[handle] = pid, connection
-        self._poll.register(handle, select.POLLIN)
+        process = os.pidfd_open(pid)
+        self._running[process] = pid, connection
+        self._poll.register(process, select.POLLIN)
         for stream in streams:
             os.close(stream)
         with suppress(OSError):

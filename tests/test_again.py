@@ -70,6 +70,19 @@ def test_a_failure_that_comes_back_at_the_last_run_fails(tmp_path: Path) -> None
     assert "FAILED AGAIN, alone: test_it.py::test_once" in ran.stdout
 
 
+def test_what_does_not_end_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "v/cache").mkdir(parents=True)
+    (tmp_path / "v/cache/lastfailed").write_text('{"test_it.py::test_it": true}')
+    run = subprocess.run
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(subprocess, "run", lambda command, **options: run(["sleep", "60"], **options))
+    monkeypatch.setattr(again, "LONGEST_S", 0.1)
+    assert again.main(["1", str(tmp_path)]) == 1
+    assert "it did not end within 0.1 s\nFAILED AGAIN, alone: test_it.py::test_it" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_on_a_developers_machine_the_first_failure_stands(tmp_path: Path) -> None:
     ran = _run(tmp_path, _ONCE.format(bad=(0,)), ci="")

@@ -81,6 +81,16 @@ def test_a_signal_ends_the_command_alone(tmp_path: Path, script: Path, is_forked
     assert processes[1].returncode == -signal.SIGKILL
 
 
+def test_who_connects_and_does_not_ask_keeps_nobody_waiting(
+    tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "IS_FULL", False)
+    with commands._server():
+        process = start_trimtab([], env=os.environ, cwd=tmp_path, script=script, **PIPES)
+        found = json.loads(process.communicate(timeout=60)[0])
+    assert (found["pid"], found["files"]) == (process.pid, [0, 1, 2, 3])
+
+
 def test_what_only_an_interpreter_can_read_starts_one(tmp_path: Path, script: Path) -> None:
     environment = {**os.environ, "PYTHONUTF8": "1"}
     process = start_trimtab([], env=environment, cwd=tmp_path, script=script, is_forked=True, **PIPES)

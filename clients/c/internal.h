@@ -37,7 +37,6 @@ struct tt_session {
     long status;
     double wait_s, gain;
     int is_proven;
-    long n_restarts;
 };
 
 /* A copy to be freed; NULL when memory is short. The other one is without the spaces and ends of lines around the text. */
@@ -56,6 +55,9 @@ int tt_request(tt_session *s, const char *method, const char *path, const char *
 
 /* The same without a second try. */
 int tt_request_once(tt_session *s, const char *method, const char *path, const char *body);
+
+/* `"request":"..."` of a request that is to be done once, however often it is sent because its answer was lost. */
+void tt_put_request(tt_buffer *body);
 
 /* values.c: the number at a place of an answer; NaN when it is none. */
 double tt_number_at(const char *at);

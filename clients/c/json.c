@@ -83,11 +83,15 @@ void tt_put_text(tt_buffer *buffer, const char *text, size_t most) {
 
 void tt_put_number(tt_buffer *buffer, double value) {
     char text[64];
-    char *comma;
+    const char *point = localeconv()->decimal_point;
+    char *found;
     snprintf(text, sizeof text, "%.17g", value);
-    /* a program may have set a locale whose numbers have a comma */
-    comma = strstr(text, localeconv()->decimal_point);
-    if (comma) *comma = '.';
+    /* a program may have set a locale whose numbers have a comma, or a point of several bytes */
+    found = strstr(text, point);
+    if (found) {
+        *found = '.';
+        memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+    }
     tt_put(buffer, text);
 }
 

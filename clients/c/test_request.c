@@ -1,6 +1,7 @@
 /* What the client sends, and how long it tries where no server answers; the network and the clock are played. */
 #include <curl/curl.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,39 +84,54 @@ static void begin(double try_s) {
     played.try_s = try_s;
 }
 
-#define BEST "\"best\":{\"config\":{\"size\":3},\"gain\":1.5,\"is_proven\":true}"
+#define BEST "\"best\":{\"config\":{\"size\":3,\"share\":1},\"gain\":1.5,\"is_proven\":true}"
+
+static double share = 0.25;
+static char body_before[sizeof played.body];
+
+/* Whether the newest body has a text of its own by which the server knows it again, and was sent as often as that. */
+static int is_request(const char *before, int n_tries) {
+    const char *at = strstr(played.body, "\"request\":\"");
+    int is_so = at && strspn(at + 11, "0123456789abcdef") == 32 && strncmp(played.body, before, strlen(before)) == 0 &&
+                strcmp(played.body, body_before) != 0 && played.n_tries == n_tries;
+    kept(body_before, sizeof body_before, played.body);
+    return is_so;
+}
 
 /* What a session says, from joining it to its end and to a restart. */
 static void test_conversation(tt_session *s) {
     static const played_answer told[] = {
+        {502, "{\"status\":502,\"detail\":\"the answer was lost on the way\"}"},
         {200, "{\"client\":\"c1\"," BEST "}"},
-        {200, "{\"state\":\"point\",\"ticket\":\"1.7.1.x\",\"config\":{\"size\":4}," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"1.7.1.x\",\"config\":{\"size\":4,\"share\":0.125}," BEST "}"},
         {404, "{\"status\":404,\"detail\":\"ticket='1.7.1.x' was never handed out\",\"unknown\":\"ticket\"}"},
         {200, "{\"state\":\"ended\",\"result\":\"better\"," BEST "}"},
         {503, "{\"status\":503,\"detail\":\"the answer was lost on the way\"}"},
         {200, "{\"state\":\"running\"," BEST "}"},
         {200, "{\"state\":\"running\"," BEST "}"},
-        {200, "{\"state\":\"point\",\"ticket\":\"2.0.1.x\",\"config\":{\"size\":5}," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"2.0.1.x\",\"config\":{\"size\":5,\"share\":0.5}," BEST "}"},
         {404, "{\"status\":404,\"detail\":\"session='s' has no such client\"}"},
         {0, NULL},
     };
     begin(0);
     played.answers = told;
-    require(tt_join(s) == 0 && tt_fetch(s) == TT_POINT, "a point");
-    require(tt_report(s, 1.0) == 0 && played.n_tries == 3, "a point that the server has lost is no reason to join again");
+    require(tt_join(s) == 0 && is_request("{\"name\":\"C ", 2), "what is sent again says that it is of the same client");
+    require(tt_fetch(s) == TT_POINT && share == 0.125 && tt_gain(s) == 1.5, "a point, with numbers as they are in every country");
+    require(tt_report(s, 1.0) == 0 && played.n_tries == 4, "a point that the server has lost is no reason to join again");
     require(tt_fetch(s) == TT_ENDED && strcmp(tt_result(s), "better") == 0, "the end");
-    require(tt_control(s, "restart") == 0 && played.n_tries == 6, "a restart that was sent twice");
-    require(strcmp(played.body, "{\"request\":\"c1.1\"}") == 0, "what is sent again says that it is the same restart");
-    require(tt_control(s, "restart") == 0 && strcmp(played.body, "{\"request\":\"c1.2\"}") == 0, "another restart");
+    require(tt_control(s, "restart") == 0 && is_request("{\"request\"", 7), "what is sent again says that it is the same restart");
+    require(tt_control(s, "restart") == 0 && is_request("{\"request\"", 8), "another restart");
     require(tt_fetch(s) == TT_POINT && strcmp(tt_result(s), "") == 0, "a session that was restarted has no result");
     require(tt_leave(s) == 0 && !*tt_error(s), "a client that the server does not know has left");
 }
 
-int main(void) {
+/* With an argument: in a program that writes numbers as in that locale. */
+int main(int argc, char **argv) {
     long size = LONG_MAX - 1;
     char wanted[100];
     tt_session *s = tt_session_new("http://127.0.0.1:1/ \n", "a-token-of-the-tests\n", "s");
-    if (!s || tt_int(s, "size", LONG_MIN + 1, LONG_MAX, LONG_MAX / 3, &size) < 0) return 1;
+    if (!s || tt_int(s, "size", LONG_MIN + 1, LONG_MAX, LONG_MAX / 3, &size) < 0 || tt_real(s, "share", 0, 1.5, 0.125, &share) < 0) return 1;
+    require(argc < 2 || setlocale(LC_NUMERIC, argv[1]) != NULL, "the locale");
 
     begin(60);
     require(tt_launch(s) < 0 && played.n_tries == 2 && played.now <= 1125, "a server that does not answer");
@@ -123,6 +139,7 @@ int main(void) {
     require(strcmp(played.token, "Authorization: Bearer a-token-of-the-tests") == 0, "the token without the end of its line");
     snprintf(wanted, sizeof wanted, "\"low\":%ld,\"high\":%ld,\"step\":%ld,", LONG_MIN + 1, LONG_MAX, LONG_MAX / 3);
     require(strstr(played.body, wanted) != NULL, "a range that no double holds");
+    require(strstr(played.body, "\"default\":0.25,\"low\":0,\"high\":1.5,\"step\":0.125,") != NULL, "numbers have a point");
 
     begin(0);
     require(tt_launch(s) < 0 && played.n_tries > 10 && played.now >= 1050 && played.now <= 1060, "nobody listens");

@@ -242,11 +242,15 @@ int tt_launch(tt_session *s) {
 }
 
 int tt_join(tt_session *s) {
-    tt_buffer path = {0};
+    tt_buffer path = {0}, body = {0};
     int outcome = tt_path_of(s, &path, "/clients");
     char *client;
-    if (outcome == 0) outcome = tt_request(s, "POST", path.text, "{\"name\":\"C " TT_VERSION "\"}");
+    tt_put(&body, "{\"name\":\"C " TT_VERSION "\",");
+    tt_put_request(&body);
+    tt_put(&body, "}");
+    if (outcome == 0) outcome = body.failed ? tt_short_of_memory(s) : tt_request(s, "POST", path.text, body.text);
     tt_buffer_free(&path);
+    tt_buffer_free(&body);
     if (outcome < 0) return outcome;
     client = tt_string(tt_member(s->answer.text, "client"));
     if (!client) return tt_failed(s, "the server's answer is not understood", "is it of another version?");
@@ -385,19 +389,6 @@ int tt_is_proven(const tt_session *s) { return s->is_proven; }
 
 const char *tt_result(const tt_session *s) { return s->result; }
 
-/* What a control says: a restart that is sent again, because its answer was lost, is to be known for the same one. */
-static void put_control(tt_session *s, tt_buffer *body, const char *what) {
-    tt_put(body, "{");
-    if (s->client && strcmp(what, "restart") == 0) {
-        tt_put(body, "\"request\":\"");
-        tt_put(body, s->client);
-        tt_put(body, ".");
-        tt_put_long(body, ++s->n_restarts);
-        tt_put(body, "\"");
-    }
-    tt_put(body, "}");
-}
-
 int tt_control(tt_session *s, const char *what) {
     static const char *const known[] = {"pause", "resume", "finish", "stop", "restart"};
     tt_buffer path = {0}, body = {0};
@@ -408,7 +399,9 @@ int tt_control(tt_session *s, const char *what) {
     if (i == sizeof known / sizeof *known) return tt_failed(s, "no such control", "use pause, resume, finish, stop or restart");
     outcome = tt_path_of(s, &path, "/");
     tt_put(&path, what);
-    put_control(s, &body, what);
+    tt_put(&body, "{");
+    if (strcmp(what, "restart") == 0) tt_put_request(&body);
+    tt_put(&body, "}");
     if (outcome == 0) outcome = path.failed || body.failed ? tt_short_of_memory(s) : tt_request(s, "POST", path.text, body.text);
     tt_buffer_free(&path);
     tt_buffer_free(&body);

@@ -3,21 +3,19 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const KINDS[] = {"integer", "real", "boolean", "choice"};
 
 double tt_number_at(const char *at) {
-    /* strtod reads the comma of the locale; JSON has a point */
-    char text[64];
-    size_t n = strcspn(at, ",}] \t\r\n");
-    char *point;
-    if (n >= sizeof text) return NAN;
-    memcpy(text, at, n);
-    text[n] = 0;
-    point = strchr(text, '.');
-    if (point && localeconv()->decimal_point[0]) *point = localeconv()->decimal_point[0];
+    /* strtod reads the point of the locale, which may have several bytes; JSON has '.' */
+    char text[128];
+    int n = (int)strcspn(at, ",}] \t\r\n"), whole = (int)strcspn(at, ".,}] \t\r\n");
+    const char *point = whole < n ? localeconv()->decimal_point : "";
+    if (n + (int)strlen(point) >= (int)sizeof text) return NAN;
+    snprintf(text, sizeof text, "%.*s%s%.*s", whole, at, point, whole < n ? n - whole - 1 : 0, at + whole + (whole < n));
     return strtod(text, NULL);
 }
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 __all__ = ["strict", "to_json"]
-
-_BULK = ("histogram", "log")
-"""Fields of a measurement that are no text."""
 
 
 def to_json(value: Any) -> Any:
@@ -33,7 +30,13 @@ def strict(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: strict(getattr(value, field.name)) for field in fields(value) if field.name not in _BULK}
+        items = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: strict(item) for field, item in items if not _is_bulk(field, item)}
     if isinstance(value, Mapping):
         return {str(key): strict(item) for key, item in value.items()}
     return [strict(item) for item in value]
+
+
+def _is_bulk(field: Field[Any], value: Any) -> bool:
+    """A histogram, and what a record does not show of itself either, as a measurement its raw log."""
+    return isinstance(value, bytes) or not field.repr

@@ -61,7 +61,8 @@ _CLIENTS = {
     "nodetool": ("nodetool", r"-pw[\s'\",]+"),
 }
 """Word without which there is nothing to look for -> the programs, and the option up to its password."""
-_HEADER = r"(?i)(?P<key>\b(?:authorization|cookie)\s*:\s*)[^'\"\n]+"
+_HEADERS = ("authorization", "cookie", "api-key", "-token")
+_HEADER = r"(?i)(?P<key>(?:\b(?:authorization|cookie|api-key)|(?<![\w-])\w[\w-]*-token)\s*:\s*)[^'\"\n]+"
 _SECRET_KEY = rf"(?i){_WORDS}|token|authorization|cookie"
 
 _secrets: set[str] = set()
@@ -95,7 +96,7 @@ def redact(text: str) -> str:
     for word, (program, option) in _CLIENTS.items():
         if word in text:
             text = re.sub(_OPTIONS.format(program=program, option=option), rf"\g<key>{MASK}", text)
-    if "uthorization" in text or "ookie" in text:
+    if any(map(text.lower().__contains__, _HEADERS)):
         text = re.sub(_HEADER, rf"\g<key>{MASK}", text)
     return re.sub(_PAIR, rf"\g<key>{MASK}", text)
 

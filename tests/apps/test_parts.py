@@ -427,3 +427,4 @@ def test_an_installation_without_the_sources(monkeypatch: pytest.MonkeyPatch, tm
         build.sources()
     assert caught.value.hint is not None
     assert "pip install --editable" in caught.value.hint
+    assert caught.value.hint.endswith("deploy them by hand (docs/reference/web-applications.md)")

@@ -101,7 +101,7 @@ class Running:
         """One trial; afterwards everything is as it was found."""
         stage, before = self.stage, self.values()
         workload: Any = stage.workload
-        browsers = replace(workload.load, load=replace(workload.load.load, users=users))
+        browsers = replace(workload.browsers, load=replace(workload.browsers.load, users=users))
         self.said.clear()
         config = stage.baseline.replace({name.replace("__", "."): value for name, value in changes.items()})
         with TrialRoom(

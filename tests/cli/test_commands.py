@@ -399,7 +399,8 @@ def test_plugins_lists_what_is_registered(run: Run) -> None:
     assert "postgresql" in data["targets"]
     text = run("plugins").out
     assert "searchers:" in text
-    assert "  auto: " in text
+    assert re.search(r"\n  auto: Advice, .* in turn; after plays the design has every second turn\.\n", text)
+    assert "\n  site: Browsers on the user's own site.\n" in text
     assert "  postgresql: PostgreSQL 13 to 18: embedded, on this machine, or by connection alone.\n" in text
     assert "  redis: " in text
     assert "    points = true: whether points are written, too\n" in text

@@ -9,6 +9,7 @@ import re
 import resource
 import shlex
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -177,6 +178,24 @@ def test_show_writes_values_with_their_units(run: Run, tmp_path: Path) -> None:
     assert "events:    0" in lines
 
 
+@pytest.mark.parametrize(
+    ("cores", "memory", "told"),
+    [
+        (8, 0, ["machine:   8 cores"]),
+        (0, 1 << 30, ["machine:   1GiB of memory"]),
+        (1, 1 << 30, ["machine:   1 core, 1GiB of memory"]),
+        (0, 0, []),
+    ],
+)
+def test_show_tells_what_is_known_of_a_machine(
+    run: Run, tmp_path: Path, cores: int, memory: int, told: list[str]
+) -> None:
+    """A file that was imported need not have both."""
+    with History.open(tmp_path / "state" / "history.db") as history:
+        history.create_study(**study_values(machine=replace(MACHINE, cores=cores, memory_bytes=memory)))
+    assert [line for line in run("show", "tpch")[1].splitlines() if line.startswith("machine:")] == told
+
+
 def test_show_a_trial(run: Run, filled: Path) -> None:
     code, out, _ = run("show", "tpch", "--trial", "1")
     assert code == 0
@@ -291,9 +310,12 @@ def test_a_full_disk_is_told_by_the_name_that_was_given(run: Run, filled: Path) 
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))  # what SQLite makes beside a history is smaller
     try:
         code, _, err = run("export", "--to", "x.jsonl", "--force")
+        piped = run("export", "--to", "-", "--format", "jsonl")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert (code, err.splitlines()[0]) == (2, "error: cannot write 'x.jsonl': File too large")
+    copied_to = f"error: cannot write {tempfile.gettempdir()!r}: File too large"
+    assert (piped[:2], piped[2].splitlines()[0]) == ((2, ""), copied_to), "the output itself has room"
     assert Path("x.jsonl").read_text() == "older"
 
 

@@ -76,6 +76,8 @@ def test_rank_of_too_few_configs_exits_1_as_its_help_says(
     )
     assert "to learn more: trimtab rank study.toml --design one-at-a-time --runs 30" in ran.out
     assert "Not enough data to tell" in (study.path / "rank.html").read_text(encoding="utf-8")
+    full = run("rank", "fake", "--html", "/dev/full")
+    assert (full.code, "not enough data to tell: " in full.out) == (3, True), "a full disk does not cost the result"
     data = json.loads(run("rank", "fake", "--json").out)
     assert (data["knobs"], data["rankers"], data["next"]) == ([], {}, "trimtab rank STUDY.toml --design lhs --runs 30")
     assert "Exit code 0: the knobs could be ranked; 1: not enough data to tell." in " ".join(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Run
 from trimtab.cli.shortage import shortage
 
 
@@ -43,9 +44,23 @@ def test_memory_and_everything_else() -> None:
     assert shortage(ValueError()) is None
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR])
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP]
+)
 def test_a_file_that_is_refused(number: int) -> None:
     found = shortage(OSError(number, "", "/x/y"))
     assert found is not None
     assert found[0].startswith("cannot use file=/x/y: ")
     assert shortage(OSError(number, "")) is None, "without a file it is none of the user's"
+
+
+def test_a_name_that_no_file_can_have_is_no_bug(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for words, code, why in (
+        (["recover", "--state", "a" * 300], 3, "error: cannot use file="),
+        (["init", "a" * 300], 3, "error: cannot use file="),
+        (["report", "x", "--html", "a" * 300], 3, "error: cannot use file="),
+        (["init", "loop/x", "--embedded"], 2, "error: cannot write file='loop/x': Too many levels of symbolic links"),
+    ):
+        ran = run(*words)
+        assert (ran.code, ran.err[: len(why)]) == (code, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def full() -> Iterator[io.TextIOWrapper]:
 
 def _code(command: str) -> int:
     with pytest.raises(SystemExit) as ended:
-        main(command.split())
+        main(shlex.split(command))
     return int(ended.value.code or 0)
 
 
@@ -71,6 +72,37 @@ def test_a_reader_who_has_gone_is_no_verdict(
     finally:
         with suppress(BrokenPipeError):
             out.close()
+
+
+@pytest.mark.parametrize("command", ["report tpch --html", "history export --format jsonl --to"])
+def test_a_file_that_is_a_pipe_which_nobody_reads_is_no_wrong_path(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with --html /dev/stdout | head."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        assert (_code(f"{command} /dev/fd/{writes}"), capsys.readouterr().err) == (130, "")
+    finally:
+        os.close(writes)
+
+
+@pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
+def test_an_error_has_colours_on_a_terminal_alone_and_not_against_the_users_will(
+    monkeypatch: pytest.MonkeyPatch, no_color: str, is_coloured: bool
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert _code("report nobody") == 2
+    told = terminal.getvalue()
+    assert ("\x1b[" in told) == is_coloured
+    assert "error:" in told
+    assert "hint:" in told
 
 
 def test_stderr_that_takes_nothing_leaves_the_exit_code(
@@ -113,6 +145,17 @@ def test_a_path_that_is_no_text_is_printed_as_it_is_and_in_json_with_an_escape(
             main(["history", "backup", str(copy), *options])
         assert not ended.value.code
         assert shown % bytes(tmp_path) in kept.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_json_is_json_whatever_the_encoding_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str
+) -> None:
+    kept = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(kept, encoding=encoding))
+    copy = tmp_path / f"Größe \N{ROCKET} {encoding}"
+    assert _code(f"history backup --json {shlex.quote(str(copy))}") == 0
+    assert json.loads(kept.getvalue().decode("utf-8"))["file"] == str(copy)
 
 
 @pytest.mark.parametrize("command", ["", "history", "catalog"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from tests.sources import PACKAGE, source_of_file
 from trimtab.cli.group import COMMANDS, trimtab
 from trimtab.study import build_target, build_workload, load_study_file
+from trimtab.systems.catalog_check import check_catalog
+from trimtab.workload.site import SiteWorkload
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
@@ -165,6 +168,37 @@ def test_a_proxy_asks_a_server_that_was_away_again_at_once() -> None:
     ]
     assert len(lines) >= 5
     assert [line for line in lines if "retry=0" not in line] == []
+
+
+def _toml_of(page: str) -> list[str]:
+    """The blocks of TOML on a page."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_catalogue_of_the_how_to_is_sound(tmp_path: Path) -> None:
+    file = tmp_path / "redis.toml"
+    file.write_text(_toml_of("how-to/add-a-system.md")[0], encoding="utf-8")
+    report = check_catalog(file)
+    assert (report.kind, report.faults) == ("redis", ())
+
+
+def test_the_site_file_of_the_reference_is_read(tmp_path: Path) -> None:
+    workload, site = _toml_of("reference/site.md")
+    table = tomllib.loads(workload)["workload"]
+    (tmp_path / table["site"]).write_text(site, encoding="utf-8")
+    shop = SiteWorkload.from_settings(table, directory=tmp_path).browsers.site
+    assert [state.name for state in shop.states] == ["Home", "Item", "Buy"]
+
+
+@pytest.mark.parametrize("kind", ["cassandra", "httpd", "linux", "mongodb", "tomcat", "wiredtiger"])
+def test_the_page_of_a_target_lists_its_sets(kind: str) -> None:
+    """As study files and docs/how-to/tune-your-server.md say."""
+    catalogue = tomllib.loads((PACKAGE / "catalog" / "kinds" / f"{kind}.toml").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "reference" / f"{kind}.md").read_text(encoding="utf-8")
+    sets = {name for knob in catalogue["knob"].values() for name in knob.get("sets", ())} - {"performance"}
+    assert len(sets) > 3
+    assert [name for name in sorted(sets) if f"`{name}`" not in page] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

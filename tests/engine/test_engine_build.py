@@ -111,6 +111,7 @@ def test_a_cache_that_cannot_be_used(machine: Machine) -> None:
     said, hint = refused(lambda: built(bin_dir, Account("pg", 4711, 4711)))
     assert said.startswith("user='pg', as whom the server runs, cannot reach folder=")
     assert hint == "set TRIMTAB_CACHE to a folder whose parents every user may enter"
+    assert built(bin_dir, None).parent.stat().st_mode & 0o777 == 0o755
 
 
 def test_an_installation_that_cannot_be_written(machine: Machine) -> None:
@@ -126,7 +127,9 @@ def test_an_installation_that_cannot_be_written(machine: Machine) -> None:
     (share / "trimtab.control").mkdir()
     assert refused(lambda: install(bin_dir))[0] == f"file='{share}/trimtab.control' cannot be written: Is a directory"
     shutil.rmtree(share / "trimtab.control")
+    (machine.folder / "lib").chmod(0o750)
     files = install(bin_dir)
+    assert (machine.folder / "lib").stat().st_mode & 0o777 == 0o750, "whom the server lets in is its own affair"
     assert sorted(path.name for path in files) == ["trimtab--1.0.sql", "trimtab.control", "trimtab.so"]
     assert all(path.is_file() for path in files)
 

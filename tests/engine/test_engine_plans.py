@@ -203,6 +203,31 @@ def test_a_probe_that_runs_out_of_memory_fails_no_statement(session: Session) ->
     assert session.value("SELECT memory_kb FROM trimtab_status()") == 0
 
 
+def test_a_statement_whose_planning_fails_leaves_its_probe_to_no_other(session: Session) -> None:
+    """A probe's plan is looked at and made, then the statement's own, which fails; what runs next has its own answer."""
+    session.rows("""
+        CREATE OR REPLACE FUNCTION sulks() RETURNS bool IMMUTABLE LANGUAGE plpgsql AS $$ DECLARE
+            seen text := coalesce(current_setting('sulks.seen', true), '');
+            is_on text := CASE current_setting('enable_hashjoin') WHEN 'on' THEN '1' ELSE '0' END;
+        BEGIN
+            IF seen || is_on = '001' THEN RAISE 'sulks' USING ERRCODE = '22000'; END IF;
+            seen := set_config('sulks.seen', right(seen || is_on, 2), false);
+            RETURN true;
+        END $$""")
+    sulking, limited = JOIN.replace("WHERE", "WHERE sulks() AND"), "SELECT g FROM t ORDER BY k LIMIT 3"
+    session.tune("stop=1;base=100;plan=0.01;enable_hashjoin=0:0.2")
+    session.rows("SET trimtab.parameters = 'enable_hashjoin'")
+    expected = session.rows(limited)
+    n_failed = 0
+    for n in range(80):
+        try:
+            session.rows(sulking)
+        except psycopg.errors.DataException:
+            n_failed += 1
+        assert session.rows(f"{limited} /* {n}: planned anew */") == expected
+    assert n_failed >= 1
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("version", ["16", DEBIAN])
 def test_older_versions_compare_plans_and_stop_probes(version: str) -> None:

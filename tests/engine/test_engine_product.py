@@ -17,6 +17,7 @@ from tests.servers import new_folder
 from tests.servers.postgresql import Server, started
 from trimtab.history import History
 from trimtab.records import QueryClass
+from trimtab.systems.postgresql.grant import RESERVED
 from trimtab.systems.postgresql.in_engine import advice_sql
 
 __all__ = ["run"]
@@ -57,6 +58,9 @@ def test_advice_is_what_helps_most_of_a_role_s_time() -> None:
     assert "SET jit" not in text
     assert '-- 7: /*+ Set(work_mem "65536") */  2.00 times as fast (1.80 to 2.20)\n' in text
     assert "-- 9" not in text, "what may be no gain is no hint"
+    pinned = a_class(phase="pinned", gain=1.0, gain_low=1.0, gain_high=1.0, settings={"jit": "off"}, total_ms=900.0)
+    assert "SET jit" not in advice_sql([a_class(), pinned]), "nobody has measured what it brings"
+    assert 'ALTER ROLE "user" IN DATABASE "order" SET' in advice_sql([a_class(role="user", database="order")])
 
 
 class Asked:
@@ -97,6 +101,14 @@ def test_the_whole_way(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             refused.code,
             "use only one of --json, --sql, --advice, --install, --mode and --hints" in refused.err,
         ) == (2, True)
+        assert {
+            word for (word,) in session.rows("SELECT word FROM pg_get_keywords() WHERE catcode IN ('R', 'T')")
+        } == RESERVED
+        session.rows('CREATE SCHEMA "its own"')
+        for each in ("FUNCTION trimtab_export()", "FUNCTION trimtab_status()", "VIEW trimtab_parameters"):
+            session.rows(f'ALTER {each} SET SCHEMA "its own"')
+        assert "work_mem=65536" in ask("engine").out, "CREATE EXTENSION trimtab SCHEMA ..."
+        assert "in-engine tuning: mode=tune" in ask("doctor").out
         without = ask("engine", in_engine="false")
         assert "no target of the study has in_engine = true\nhint: give it to one [target.NAME]" in without.err
 

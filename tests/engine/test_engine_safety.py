@@ -129,11 +129,15 @@ def test_what_alter_role_and_alter_database_have_set_keeps_its_value(tuned: tupl
                 assert (values["work_mem"], values["jit"]) == ("8192", "off on")
                 assert session.learn(OWN)["settings"] == "enable_mergejoin=off"
                 assert session.rows(OWN)[0][0] == "8MB"
+                session.rows("SET trimtab.parameters = 'all, -jit'")
+                session.learn(OWN)
             server.control("restart")
             with server.admin() as connection:
                 again = Session(connection)
                 again.tune(cost)
                 assert "enable_mergejoin=off" in again.rows(f"EXPLAIN {OWN}")[-1][0]
+                again.rows("SET trimtab.parameters = 'all, -jit'")
+                assert "enable_mergejoin=off" in again.rows(f"EXPLAIN {OWN}")[-1][0], "a class of its own, kept as well"
         finally:
             with server.admin() as connection:
                 Session(connection).rows(f"ALTER {setting} RESET work_mem")

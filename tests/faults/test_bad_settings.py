@@ -8,8 +8,13 @@ import pytest
 
 from tests.faults.bad_settings import ALL, BLOCKS_START, GOAL_S, LOCKS_OUT, STARTS, Tried, try_all, write_column
 from tests.faults.conftest import MakePlace
-from tests.faults.invariants import check_invariants, take_picture
+from tests.faults.invariants import check_invariants, check_unmixed, take_picture
 from tests.faults.place import Place
+from tests.faults.rooms import open_bench
+from trimtab.errors import TargetError
+from trimtab.space import Config
+from trimtab.systems.base import Own, Snapshot
+from trimtab.systems.postgresql.undo import Undo
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -39,6 +44,24 @@ def test_D2_settings_that_lock_out_or_cheat(place_18: Place) -> None:
     lock_out = next(one for one in tried if one.settings.startswith("session_preload"))
     assert "no_such_library" in lock_out.outcome
     check_invariants(place_18, before, recovers=False)
+
+
+def test_D2_a_login_that_is_cut_off_once_is_tried_again(place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one with transaction_timeout = 1 is on a busy machine, while the server has not read its files again."""
+    cut_off, read = [TargetError("terminating connection due to transaction timeout")], Undo._read
+
+    def cut_off_once(undo: Undo, snapshot: Snapshot, own: Own) -> bool:
+        if cut_off:
+            raise cut_off.pop()
+        return read(undo, snapshot, own)
+
+    before = take_picture(place_18.server)
+    with open_bench(place_18) as bench:
+        bench.target.apply(Config({"work_mem": 8192}))
+        monkeypatch.setattr(Undo, "_read", cut_off_once)
+        assert not bench.target.restore(bench.snapshot).left
+    assert not cut_off
+    check_unmixed(take_picture(place_18.server), before)
 
 
 @pytest.mark.full

@@ -218,6 +218,7 @@ def test_T5_second_signal_half_way_back_is_no_change_of_somebody_elses(place_18:
     before = take_picture(place_18.server)
     code, err = run_altered(place_18, tmp_path / "interrupted.py", INTERRUPTED, ("tune", "study.toml"))
     assert code == 130, err
+    assert "stopped by the user; `trimtab recover` makes sure" in err
     assert "somebody else" not in err
     check_unmixed(take_picture(place_18.server), before)
     assert Journal(place_18.state).open_entries() == []

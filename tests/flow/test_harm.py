@@ -15,7 +15,7 @@ from trimtab.flow.explore import early_stop
 from trimtab.flow.harm import as_judged, best_harmless, is_harmful
 from trimtab.flow.refine import refine
 from trimtab.flow.tuning import tuning
-from trimtab.measure import Interval
+from trimtab.measure import BaselineTrack, Interval
 from trimtab.records import Role, Trial
 from trimtab.search import FallbackSearcher
 from trimtab.space import Config
@@ -208,3 +208,37 @@ def test_the_harm_of_a_config_is_worked_out_once_until_more_is_known(monkeypatch
     scorer.invalidate(last.number, "x")
     is_harmful(TASK, scorer, FAIR)
     assert worked_out[4:] == [FAIR], "without it"
+
+
+def test_each_run_of_the_baseline_is_looked_at_once_for_all_configs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all that is fast harms, each of it is looked at after every run of the baseline: minutes for a thousand trials."""
+    n_added = 0
+
+    class Counted(BaselineTrack):
+        def add(self, time: float, value: float, se: float = math.nan) -> None:
+            nonlocal n_added
+            n_added += 1
+            super().add(time, value, se)
+
+    monkeypatch.setattr(harm, "BaselineTrack", Counted)
+    truth: Truth = {config(a): (1.2 + 0.05 * a, always(3.0)) for a in range(1, 10)}
+    _, scorer = studied(truth, is_refined=False)
+    best_harmless(TASK, scorer)
+    scorer.take(reply(Ask(config=BASELINE, role=Role.BASELINE, number=len(scorer.trials)), 100.0, 21.0))
+    best_harmless(TASK, scorer)
+    n_runs = sum(trial.role is Role.BASELINE for trial in scorer.trials)
+    assert n_added == 2 * n_runs, "its p99 and its mean latency"
+    grown = dict(scorer.harms)
+    assert all(grown[each] > 0 for each in truth)
+    scorer.harms, scorer.beside, scorer.n_beside = {}, None, 0
+    best_harmless(TASK, scorer)
+    assert scorer.harms == grown
+
+
+def test_a_metric_that_one_run_of_the_baseline_lacks_is_not_compared() -> None:
+    _, scorer = studied({FAST: (1.3, always(1.5))}, is_refined=False)
+    assert is_harmful(TASK, scorer, FAST)
+    for n_ok in (100, 1000):
+        again = Ask(config=BASELINE, role=Role.BASELINE, number=len(scorer.trials))
+        scorer.take(reply(again, 100.0, 20.0, n_ok))
+        assert not is_harmful(TASK, scorer, FAST)

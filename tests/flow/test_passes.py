@@ -153,7 +153,7 @@ def test_where_nothing_helps_two_passes_are_enough() -> None:
     assert verdict.result == "no_improvement"
     assert [each.has_gained for each in summary(verdict).passes] == [False, False]
     assert summary(verdict).end == "the last pass has brought nothing"
-    assert verdict.stop_reason == "the searcher has tried everything there is"
+    assert verdict.stop_reason == "the last pass has brought nothing", "and far from everything was tried"
     assert len(searched(asks)) < 40
 
 
@@ -298,9 +298,34 @@ def test_the_next_pass_holds_what_meets_the_constraint_that_the_baseline_misses(
         if len(searcher.summary().passes) == 2:
             break
         searcher.tell(told(number, config, 0.1 + 0.01 * number))
-    assert len(searcher.summary().passes) == 2
+    first, _ = searcher.summary().passes
+    assert first.has_gained is (excess > 0), "it has found what meets the constraint"
+    assert first.gain == 1.0
+    brought = "a config that meets the objective's constraints" if excess else "nothing"
+    assert f"pass 1 (restart) has brought {brought}" in searcher.news()
     is_held = (config["late"], config["boot"]) != (BASELINE["late"], BASELINE["boot"])
     assert is_held is (excess > 0)
+
+
+@pytest.mark.parametrize("loss", [0.1, -0.2])
+def test_a_pass_that_finds_the_first_config_within_the_constraint_is_no_reason_to_end(loss: float) -> None:
+    """It is found in the second pass: the knobs of the first one were never searched around it."""
+    searcher = PassesSearcher(
+        SearchProblem(space=SPACE, baseline=BASELINE), PassesPlan(kind="alternate", room=60),
+        lambda each: create("random", each), patience=8,
+    )  # fmt: skip
+    searcher.tell(told(0, BASELINE, 0.0, 0.5))
+    for number in range(1, 60):
+        (config,) = searcher.ask()
+        is_second = len(searcher.summary().passes) == 2
+        if len(searcher.summary().passes) > 2 or searcher.is_exhausted:
+            break
+        searcher.tell(told(number, config, loss if is_second else 0.3, 0.0 if is_second else 0.4))
+    assert not searcher.is_exhausted
+    first, second = searcher.summary().passes[:2]
+    assert (first.has_gained, first.gain) == (False, 1.0)
+    assert second.has_gained
+    assert second.gain == pytest.approx(math.exp(max(0.0, -loss)))
 
 
 def test_what_passes_by_tier_will_do_is_said() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from trimtab.flow import Ask, Budget, ProofOptions, Steps
 from trimtab.flow.losses import fresh_mean
-from trimtab.flow.refine import Refined, _leader, refine
+from trimtab.flow.refine import Refined, _leader, _Runs, refine
 from trimtab.flow.weakest import behind_larger, halves, together
 from trimtab.measure import BaselineTrack, Interval
 from trimtab.records import Context, Objective, Play, Role, Status, Trial
@@ -43,12 +43,16 @@ class Machine:
         self.refused, self.refused_at_s, self.level, self.in_question = list[Config](), 0.0, 0.95, self.trials
         self.par, self.pair_run_cost_s, self.may_try_new = 0.0, COST_S, True
         self.harms = dict[Config, float]()
+        self.beside, self.n_beside = None, 0
 
     @property
     def spent_s(self) -> float:
         return COST_S * len(self.trials)
 
     def say(self, line: str) -> None: ...
+
+    def runs_of(self, config: Config, first: int = 0) -> list[Any]:
+        return [trial for trial in self.trials if trial.config == config][first:]
 
     def measure(self, config: Config, role: Role) -> Any:
         loss = float(self.rng.normal(-gain(config), 0.005))
@@ -203,7 +207,8 @@ def test_what_has_failed_once_does_not_lead_though_no_run_is_left() -> None:
         for i, (config, status, loss) in enumerate(told)
     ]
     task: Any = SimpleNamespace(baseline=Config({"a": 0.0, "b": 0.0}), objective=Objective("throughput"))
-    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.01, in_question=trials, par=0.0, harms={})
+    scorer: Any = SimpleNamespace(trials=trials, noise_sd=0.01, in_question=trials, par=0.0, harms={},
+                                  runs_of=lambda config: [])  # fmt: skip
     spent: Any = SimpleNamespace(is_empty=True)
     with pytest.raises(StopIteration) as end:
         next(_leader(task, scorer, spent))
@@ -404,3 +409,18 @@ def test_the_halves_of_a_group_that_matters_wait_for_what_is_larger() -> None:
     ]
     assert behind_larger([["e", "f"]], (["a"], ["b"])) == [["e", "f"], ["a"], ["b"]]
     assert behind_larger([], (["a"], ["b"])) == [["a"], ["b"]]
+
+
+def test_a_run_that_was_lost_to_the_machine_is_made_again_and_shows_nothing_to_be_needed() -> None:
+    config, lost = Config({"a": 1.0}), SimpleNamespace(status=Status.INFRASTRUCTURE)
+    task: Any = SimpleNamespace(budget=Budget(trials=40), baseline=Config({"a": 0.0}))
+    machine: Any = Machine(0)
+    machine.measure(Config(dict.fromkeys([*CORE, *PLAY, "a"], 0.0)), Role.BASELINE)
+    steps: Any = _Runs(task, machine, left=4, reserve_s=0.0).attempt(config, -0.1)
+    asks = [next(steps), steps.send(lost)]
+    assert [(ask.config, ask.role) for ask in asks] == [(config, Role.SEARCH)] * 2
+    found = SimpleNamespace(config=config, status=Status.OK, loss=-0.2, is_feasible=True)
+    machine.trials.append(found)
+    with pytest.raises(StopIteration) as end:
+        steps.send(found)
+    assert end.value.value == -0.2

@@ -47,6 +47,7 @@ def found(gain: float, noise_sd: float, n_runs: int = 1) -> Any:
         level=0.95,
         par=0.0,
         harms={},
+        runs_of=lambda config: [],
     )
 
 
@@ -215,3 +216,5 @@ def test_no_proof_has_more_pairs_than_the_study_allows() -> None:
     scorer.time_left_s = 100.0
     assert pairs_at_most(task(Budget(seconds=600), max_pairs=4), scorer, 2) == 4
     assert pairs_at_most(task(Budget(seconds=600), min_pairs=7), scorer, 2) == 7
+    scorer.time_left_s = 0.0
+    assert pairs_at_most(task(Budget(seconds=600), min_pairs=2), scorer, 2) == 3, "two are no proof"

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.errors import InternalError, UsageError
 from trimtab.flow import Ask, Budget, Scorer, SearchOptions, Steps, Stopped, Study, Task, side_by_side
-from trimtab.flow.ablate import Ablation, start_ablation
+from trimtab.flow.ablate import Ablation, start_ablation, without_lines
 from trimtab.flow.ask import announced
 from trimtab.flow.refine import Refined
 from trimtab.flow.tuning import tuning
@@ -321,3 +321,16 @@ def test_a_study_stopped_before_its_second_proof_does_not_show_the_first_one_as_
     assert verdict.candidate not in (None, config(9), BASELINE)
     assert "out of memory" in verdict.refused[0]
     assert (verdict.failure, verdict.gain, verdict.conditions) == ("", None, ())
+
+
+def test_a_setting_that_has_no_effect_beside_the_others_is_not_compared_with_itself() -> None:
+    """Its default, which every config has without it, may be another value than the one that was found."""
+    lazy = Knob(name="b", kind=KnobKind.INTEGER, low=0, high=9, default=5, condition="a > 6")
+    space = Space([SPACE.knobs["a"], lazy])
+    found = Config({"a": 0, "b": 2})
+    task = replace(TASK, space=space, baseline=found, advice=found)
+    winner = space.canonical(found.replace({"a": 4}))
+    assert winner.difference(found) == ("a", "b")
+    without, reason = without_lines(task, winner, ["b"])
+    assert without is None
+    assert reason == "it has no effect with the other settings, so there is nothing to compare"

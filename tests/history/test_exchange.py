@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -12,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
+from tests.needs import require
 from trimtab.errors import HistoryError
 from trimtab.history import (
     Event,
@@ -159,6 +163,24 @@ def test_while_studies_are_taken_in_others_go_on_measuring(url: str, tmp_path: P
         assert take(other, exported(tmp_path / "a.jsonl", copy_of("second"))) == ["second"]
 
 
+@pytest.mark.service
+def test_limits_of_the_server_end_neither_a_hold_nor_the_wait_for_an_import(database: str) -> None:
+    """Many servers end what is idle, or takes long."""
+    with History.open(database) as history:
+        study = history.create_study(**study_values())
+    with psycopg.connect(database, autocommit=True) as admin:
+        for limit in ("idle_session_timeout", "lock_timeout", "statement_timeout"):
+            admin.execute(f"alter database {database.rpartition('/')[2]} set {limit} = '700ms'")
+    with History.open(database) as first, History.open(database) as other, ThreadPoolExecutor(1) as threads:
+        assert first.hold(study.id)
+        with first.importing():
+            waiting = threads.submit(take_in, other, Imported([copy_of()]), "a.jsonl")
+            time.sleep(1.5)
+            assert not waiting.done()
+        assert waiting.result(20).studies[0].kept_as == "tpch-2"
+        assert not other.hold(study.id)
+
+
 def test_an_import_that_fails_lets_the_next_one_in(url: str, tmp_path: Path) -> None:
     def broken() -> Iterator[StudyCopy]:
         yield copy_of()
@@ -250,6 +272,21 @@ def test_what_is_no_history_is_not_merged(tmp_path: Path, content: bytes | None)
         ):
             merge(history, str(tmp_path / "other.db"))
         assert names(history) == []
+
+
+def test_a_disk_that_is_too_small_for_the_copy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("mounts")
+    small = tmp_path / "small"
+    small.mkdir()
+    History.open(tmp_path / "other.db").close()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
+    try:
+        monkeypatch.setattr(tempfile, "tempdir", str(small))
+        told = rf"other.db' cannot be read from a copy in {small}: database or disk is full\nhint: make room there"
+        with History.open(tmp_path / "h.db") as history, pytest.raises(HistoryError, match=told):
+            merge(history, str(tmp_path / "other.db"))
+    finally:
+        subprocess.run(["umount", small], check=True)
 
 
 def test_what_cannot_be_merged_is_named_as_it_was_given(tmp_path: Path) -> None:

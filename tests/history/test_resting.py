@@ -52,14 +52,19 @@ def _copied(place: Path, tmp_path: Path) -> None:
     back_up(place, tmp_path / "copy.db")
 
 
+@pytest.mark.parametrize("is_linked", [False, True])
 @pytest.mark.parametrize("read", [_looked_at, _copied])
 def test_what_stands_in_the_log_beside_it_is_not_left_out(
-    resting: Path, tmp_path: Path, read: Callable[[Path, Path], None]
+    resting: Path, tmp_path: Path, read: Callable[[Path, Path], None], is_linked: bool
 ) -> None:
     resting.with_name("history.db-wal").write_bytes(b"x" * 100)
+    place = resting
+    if is_linked:
+        place = tmp_path / "theirs.db"
+        place.symlink_to(resting)
     with pytest.raises(HistoryError, match="unable to open database file"):
-        read(resting, tmp_path)
-    assert check(resting).findings == ("the file cannot be read: unable to open database file",)
+        read(place, tmp_path)
+    assert check(place).findings == ("the file cannot be read: unable to open database file",)
 
 
 def test_a_history_that_another_program_has_locked_is_read(tmp_path: Path) -> None:

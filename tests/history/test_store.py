@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sqlite3
 import time
 from contextlib import closing
@@ -214,6 +215,23 @@ def test_one_process_at_a_time_holds_a_study(url: str, history: History, study: 
         assert other.hold(study.id)
     assert history.hold(study.id)
     assert history.hold(other_study.id)
+
+
+@pytest.mark.needs("root")
+def test_root_leaves_a_history_to_its_owner(tmp_path: Path) -> None:
+    """As after `sudo trimtab tune` in a user's folder."""
+    path = tmp_path / "history.db"
+    History.open(path).close()
+    os.chown(path, 65534, 65534)
+    path.chmod(0o660)
+    with History.open(path) as history:
+        assert history.hold(history.create_study(**study_values()).id)
+        found = {
+            each.name: (each.stat().st_uid, each.stat().st_gid, each.stat().st_mode & 0o777)
+            for each in tmp_path.iterdir()
+        }
+    assert set(found) == {"history.db", *(f"history.db-{end}" for end in ("held", "shm", "wal"))}
+    assert set(found.values()) == {(65534, 65534, 0o660)}
 
 
 def test_a_process_that_was_killed_holds_nothing(url: str, history: History, study: StudyRecord) -> None:

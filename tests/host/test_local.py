@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.needs import require
 from trimtab.errors import TargetError
 from trimtab.host import FileCopy, Host, LocalHost
 
@@ -174,6 +175,21 @@ def test_what_a_killed_write_left_is_removed_and_does_not_hinder_the_next(tmp_pa
 def test_a_missing_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match=r"cannot write file='.*/none/conf': No such file or directory"):
         HOST.write_file(tmp_path / "none/conf", FileCopy(content=b"", mode=0o600, uid=0, gid=0))
+
+
+def test_a_file_that_is_mounted_by_itself_is_told(tmp_path: Path) -> None:
+    """As a container's configuration often is: nothing can take its place."""
+    require("mounts")
+    path = tmp_path / "conf"
+    path.write_bytes(b"old")
+    subprocess.run(["mount", "--bind", path, path], check=True)
+    try:
+        with pytest.raises(TargetError, match=r"conf': Device or resource busy\nhint: .*: mount its folder instead"):
+            HOST.write_file(path, FileCopy(content=b"new", mode=0o600, uid=os.geteuid(), gid=os.getegid()))
+        assert path.read_bytes() == b"old"
+        assert [p.name for p in tmp_path.iterdir()] == ["conf"]
+    finally:
+        subprocess.run(["umount", path], check=True)
 
 
 def test_a_folder_cannot_be_read_as_a_file(tmp_path: Path) -> None:

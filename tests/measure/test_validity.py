@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trimtab.measure import Measurement, Outcome, summarise
+from trimtab.measure import Measurement, Outcome, cpu_limit, summarise
+from trimtab.measure.validity import lateness_limit, overload, starvation
 
 from .runs import log_of
 from .seconds import Operation, buckets_of, seconds_log
@@ -106,6 +107,16 @@ def test_shedding_is_overload_and_its_latencies_are_censored() -> None:
 def test_falling_behind_is_overload() -> None:
     m = measured(even(), is_open=True, offered=np.full(K, 110), users=16)
     assert m.overload == "only 90.9 % of the requests that were due were done (limit 99 %)"
+
+
+def test_what_is_just_beyond_a_limit_is_told_from_it() -> None:
+    assert cpu_limit(0.803, 1) == "the load generator used 80.3 % of its core (limit 80 %)"
+    assert starvation(0.0512) == "waited for a core 5.1 % of the time (limit 5 %)"
+    assert lateness_limit(2.0004, 1.0).endswith("lateness p99=2.0004 ms (limit 2 ms)")
+    dropped = overload(offered=100_000, shed=102, done=99_898, users=1)
+    assert dropped == "0.102 % of the requests were dropped (limit 0.1 %)"
+    behind = overload(offered=100_000, shed=0, done=98_970, users=1)
+    assert behind == "only 98.97 % of the requests that were due were done (limit 99 %)"
 
 
 def test_what_is_under_way_at_the_end_is_no_overload() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from trimtab.measure import Interval, Measurement, noise_floor, pooled_interval, summarise
 from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.report import BenchProgress, bench_to_json, print_bench
+from trimtab.report.printing import plain_console
 from trimtab.report.search_bench import print_search_bench
 from trimtab.space import Config
 from trimtab.testing.fake_workload import FakeRatedRun
@@ -69,6 +70,20 @@ def test_names_in_a_comparison_of_searchers_are_no_markup() -> None:
     print_search_bench(found, Console(file=out, width=100))
     assert out.getvalue().startswith("a[bold]b: 3 recorded configs")
     assert "mine[/] found most in 6 trials: it was alone" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_figure_of_a_comparison_of_searchers_is_cut_off(width: int) -> None:
+    out = io.StringIO()
+    share = {"10": [0.1, 0.52, 0.99], "30": [0.7, 0.82, 0.99], "50": [0.9, 0.95, 1.0]}
+    score = {"searcher": "nelder-mead", "share": share, "failed": 0.125, "ask_s": 0.1, "p_value": 0.031}
+    found = {"study": "tpch", "mode": "exact", "configs": 3, "failed_configs": 0, "noise": 0.01, "searchers": [score],
+             "best": "nelder-mead", "beaten": [], "trials": 50, "repeats": 8}  # fmt: skip
+    print_search_bench(found, plain_console(out, width))
+    assert "…" not in out.getvalue()
+    (row,) = (line for line in out.getvalue().splitlines() if "12.5 %" in line)
+    cells = "nelder-mead  0.52 (0.10–0.99)  0.82 (0.70–0.99)  0.95 (0.90–1.00)  12.5 %  0.100   0.031"
+    assert row.split() == cells.split()
 
 
 def test_table_has_all_labels_with_intervals() -> None:

@@ -34,6 +34,7 @@ from trimtab.report import (
 from trimtab.report.explain import Explanation, consensus_text, explain, kept_ranks, with_plots
 from trimtab.report.explain_charts import _ticks, explanation_figures
 from trimtab.report.printing import plain_console
+from trimtab.report.words import percent_text
 from trimtab.space import Config, Knob, KnobKind, Space
 
 pytestmark = pytest.mark.slow
@@ -337,3 +338,9 @@ def test_plots_are_made_of_one_set_of_models(ranked: tuple[Study, Consensus], mo
     monkeypatch.setattr("trimtab.importance.Dependence", Counted, raising=False)
     assert len(with_plots(*ranked[0], ranked[1]).slices) >= 2
     assert len(made) == 1
+
+
+def test_a_single_knob_that_matters_is_not_several(ranked: tuple[Study, Consensus]) -> None:
+    (study, _), consensus = ranked
+    text = squeezed(rank_text(study, replace(consensus, knee=1)))
+    assert f"Tune the first knob of 5: {percent_text(consensus.knobs[0].score)} of the effect seen is its own." in text

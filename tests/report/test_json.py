@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
+import pytest
 
-from tests.report.conftest import BASELINE, Study, record, trial
+from tests.report.conftest import BASELINE, CRASH, Study, record, trial
 from trimtab.jsonable import strict
 from trimtab.records import Role
 from trimtab.report import to_json
@@ -41,7 +43,7 @@ def test_trials_are_complete_save_for_bytes(better: Study) -> None:
     assert len(found) == 35
     assert found[3]["config"]["shared_buffers"] == 32768
     assert found[3]["measurement"]["by_label"]["q6"]["n_ok"] == 80
-    assert "histogram" not in found[3]["measurement"]
+    assert not {"histogram", "log"} & set(found[3]["measurement"])
     assert found[6]["measurement"] is None
 
 
@@ -65,3 +67,16 @@ def test_hostile_strings_survive_as_data(hostile: Study) -> None:
 def test_strict_takes_every_kind_of_value() -> None:
     value = MappingProxyType({1: (np.float64(0.5), True, None, 3, -math.inf)})
     assert json.dumps(strict(value)) == '{"1": [0.5, true, null, 3, null]}'
+
+
+def test_the_lines_of_the_server_are_with_the_failure_that_they_explain(better: Study) -> None:
+    crashed = to_json(*better)["summary"]["failures"][0]
+    assert (crashed["reason"], crashed["numbers"]) == ("the server did not start", [6, 11])
+    assert crashed["log"] == CRASH.splitlines()[1:]
+
+
+@pytest.mark.parametrize("status", ["running", "interrupted", "stopped", "no_improvement", "benched"])
+def test_a_study_without_a_verdict_is_not_said_to_run(running: Study, status: str) -> None:
+    """Such is one that an error has ended, or that came from a CSV file."""
+    study, trials = running
+    assert to_json(replace(study, status=status), trials)["summary"]["result"] == status

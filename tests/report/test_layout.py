@@ -68,3 +68,31 @@ def test_many_settings_of_a_bench_are_counted_and_not_named(running: Study) -> N
     bench = BenchSummary(settings=Config(dict.fromkeys("abcd", 1)), slo="p99 <= 20ms", rate_per_s=900.0)
     told = headline(replace(study, status="benched", verdict=Verdict(bench=bench)), trials, None)
     assert told == "Your config with 4 other settings keeps p99 <= 20ms up to 900/s (8 probes)."
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_value_of_a_setting_is_broken(better: Study, width: int) -> None:
+    """What the setting does is below its name, where it has room."""
+    study, trials = better
+    about = study.verdict.knobs["shared_buffers"]
+    knob = "db.autovacuum_vacuum_insert_scale_factor"
+    longer = replace(study.verdict, config=Config({knob: 1}), knobs={knob: about})
+    for told, name in ((study, "shared_buffers"), (replace(study, verdict=longer), knob)):
+        text = report_text(told, trials, width=width)
+        (row,) = (line for line in text.splitlines() if "128MB  512MB" in line)
+        assert re.fullmatch(rf"  {re.escape(name[:14])}\S* +128MB  512MB  on restart", row)
+        assert about.doc in squeezed(text)
+        assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_no_word_of_an_effect_is_broken(better: Study, width: int) -> None:
+    study, trials = better
+    gain = {"estimate": 1.2, "low": 1.1, "high": 1.3, "level": 0.95}
+    row = {"verdict": "undecided", "without": gain, "without_pairs": 2, "alone": gain, "alone_pairs": 1}
+    text = report_text(changed(study, worth={"max_parallel_workers_per_gather": row}), trials, width=width)
+    shown = text.partition("What each setting is worth")[2].splitlines()
+    first = next(line for line in shown if line.startswith("  max_parallel"))
+    assert re.fullmatch(r"  max_parallel\S*( +1\.20 \(1\.10 to 1\.30\)){2}", first)
+    assert "undecided" in (line.strip() for line in shown)
+    assert max(map(len, text.splitlines())) <= width

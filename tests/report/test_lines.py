@@ -341,3 +341,11 @@ def test_hostile_lines_stay_text(hostile: Study) -> None:
     assert "<script>alert(1)" not in page
     assert "owned" not in report_text(study, trials)
     assert "&lt;script&gt;" in drawn(page)["worth"]
+
+
+def test_what_settings_of_a_program_are_worth_is_no_speed(better: Study) -> None:
+    study, trials = better
+    study = replace(changed(study, worth={"jit": _line("proven", without=_gain(1.3, 1.2, 1.4))}), objective="cost")
+    page = squeezed(read(render_html(study, [replace(each, measurement=None) for each in trials])).text)
+    assert "With the others: how many times as good the whole config is with this setting as without it." in page
+    assert "many times as fast" not in page

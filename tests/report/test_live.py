@@ -142,3 +142,19 @@ def test_hostile_text_cannot_speak_to_the_terminal(is_terminal: bool) -> None:
     assert "\x1b[2J" not in out.getvalue()
     assert "owned" not in out.getvalue()
     assert "[red]" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 110])
+def test_nothing_of_a_trial_is_cut_off_but_what_it_changed(width: int) -> None:
+    progress = Progress(Console(file=io.StringIO(), force_terminal=True, width=width), clock=lambda: 100.0)
+    progress.study_started("tpch", 300.0)
+    progress.trial_started(137, Role.PROOF_CANDIDATE, {"max_parallel_workers_per_gather": "8", "work_mem": "64MB"})
+    progress.trial_ended(trial(137, Role.PROOF_CANDIDATE, BASELINE, 1.3, status=Status.STOPPED_EARLY), 1.31, None)
+    shown = io.StringIO()
+    Console(file=shown, width=width).print(progress._view())
+    progress.close()
+    role, best = ("proof candidate  " if width > 60 else "", "  1.31" if width > 80 else "")
+    row = next(line for line in shown.getvalue().splitlines() if "137" in line)
+    assert row.startswith(f"  137  {role}stopped early  1.31 (1.26 to 1.35){best}  max_parallel_")
+    assert len(row.rstrip()) <= width
+    assert "best so far 1.31" in shown.getvalue()

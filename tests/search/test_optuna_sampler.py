@@ -119,3 +119,16 @@ def test_a_searcher_is_asked_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyP
     assert len(asked) > 8
     assert all(most)
     assert len(set(asked)) == len(asked)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_values_may_be_so_far_apart_that_their_ratio_is_no_number(sign: float) -> None:
+    require("optuna")
+    import optuna
+
+    from trimtab.search.optuna_sampler import TrimtabSampler
+
+    study, kinds = optuna.create_study(sampler=TrimtabSampler("random", seed=1)), {"x": real(0.0, 1.0)}
+    for value in (1e5, 5e-324, 1e-300, 1e5):
+        study.tell(study.ask(kinds), sign * value)
+    assert len({trial.params["x"] for trial in study.trials}) == 4

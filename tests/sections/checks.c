@@ -120,6 +120,29 @@ static void check_nonsense(void)
     CHECK(!tt_tuner_init(&tuner, &space, NULL));
 }
 
+/* A program whose section cannot be opened, on a machine that has too few of something, goes on with what it has. */
+static void check_no_section(void)
+{
+    long value = 8;
+    const tt_param param = {.name = "x", .low = 1, .high = 4, .initial = 8, .address = &value};
+    tt_group *group = tt_group_open(NULL, NULL);
+    tt_section *none = tt_section_open(group, "s", &param, 1, NULL);
+    char json[] = "before";
+    tt_tuner tuner;
+    tt_run run;
+    CHECK(none == NULL && tt_section_open(NULL, "s", &param, 1, NULL) == NULL);
+    tt_begin(none, &run, 1);
+    CHECK(value == 8 && tt_value(none, &run, 0) == 0);
+    tt_end(none, &run, 1);
+    tt_begin(none, &run, 1);
+    tt_cancel(none, &run);
+    CHECK(value == 8 && tt_section_json(none, json, sizeof json) == 0 && json[0] == '\0');
+    tt_section_tuner(none, &tuner);
+    CHECK(tuner.account.n_runs == 0);
+    tt_group_close(group);
+    tt_group_close(NULL);
+}
+
 /* However often the environment changes: what was best stands among the hints once, and pushes none out that was there. */
 static void check_hints_after_restarts(void)
 {
@@ -299,6 +322,7 @@ int main(int argc, char **argv)
     }
     together *both = mmap(NULL, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check_nonsense();
+    check_no_section();
     check_hints_after_restarts();
     check_threads();
     check_addresses();

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import httpx
 import pytest
@@ -63,6 +63,49 @@ def test_who_has_reported_asks_nothing_more_at_the_end(api: Api) -> None:
         assert point is not None
         point.report(1.0)
     assert len(api.get("/api/v1/sessions/s").json()["clients"]) == 1
+
+
+def test_who_joins_again_because_the_answer_was_lost_is_there_once(api: Api) -> None:
+    """The other one would never ask, and hold a place as long as the session runs."""
+
+    def fails(request: str, lost: list[str]) -> bool:
+        """The first answer to each request to join."""
+        if not request.endswith("/clients"):
+            return False
+        lost.append(request)
+        return len(lost) == 1
+
+    class Lossy(Wire):
+        lost: ClassVar[list[str]] = []
+
+        def request(self, method: str, url: str, **more: Any) -> httpx.Response:
+            answer = super().request(method, url, **more)
+            if fails(url, self.lost):
+                raise httpx.ReadError("lost")
+            return answer
+
+    class AsyncLossy(httpx.ASGITransport):
+        lost: ClassVar[list[str]] = []
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            answer = await super().handle_async_request(request)
+            if fails(request.url.path, self.lost):
+                raise httpx.ReadError("lost")
+            return answer
+
+    with Server(_URL, TOKEN, http=Lossy(api)) as server:
+        assert server.session("s", KNOBS, **_OPTIONS).fetch() is not None
+        assert (len(Lossy.lost), _joined(api)) == (2, 1)
+        server.join("s")
+        assert _joined(api) == 2, "another client"
+
+    async def work() -> None:
+        http = httpx.AsyncClient(transport=AsyncLossy(api.app))
+        async with http, AsyncServer(_URL, TOKEN, http=http) as server:
+            await server.join("s")
+
+    asyncio.run(work())
+    assert (len(AsyncLossy.lost), _joined(api)) == (2, 2), "the first client has left with its point"
 
 
 def test_who_has_left_leaves_without_a_word(api: Api) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,11 @@ class Serving:
     def end(self, how: signal.Signals = signal.SIGINT) -> int:
         self.process.send_signal(how)
         with self.process:
-            return self.process.wait()
+            try:
+                return self.process.wait(120)
+            except subprocess.TimeoutExpired:
+                self.process.kill()  # leaving the block waits for it for ever
+                raise
 
 
 @pytest.fixture
@@ -85,23 +90,21 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
 
 
 def test_a_function_is_tuned_by_two_clients_over_a_killed_server(serving: Serving, tmp_path: Path) -> None:
-    counts: dict[str, int] = {}
-    ready, killed = threading.Event(), threading.Event()
+    numbers, ready, killed = count(1), threading.Event(), threading.Event()
 
     def work(name: str) -> None:
         with Server(serving.url, TOKEN) as server:
             session = server.session("f", KNOBS, budget="12 trials", searcher="pro", clients=2, client=name)
             for point in session:
-                counts[name] = counts.get(name, 0) + 1
-                if sum(counts.values()) == 6:
+                if next(numbers) == 6:  # one of the two sees it, however they take turns
                     ready.set()
-                    killed.wait()
+                    killed.wait(120)
                 point.report(seconds(point.config))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
     for thread in threads:
         thread.start()
-    ready.wait()
+    assert ready.wait(120)
     serving.end(signal.SIGKILL)
     again = Serving(tmp_path, port=serving.port)
     killed.set()
@@ -326,14 +329,29 @@ def test_the_page_of_a_running_study_has_its_button_when_it_is_opened_first(tmp_
     """Before the server has told which studies there are, and without another trial: one may take an hour."""
     with History.open(tmp_path / "state" / "history.db") as history:
         study = history.create_study(**study_values())
+        others = [history.create_study(**study_values(name=name)).id for name in ("one", "two")]
         serving = Serving(tmp_path)
         with Browser(tmp_path) as page:
             page.open(f"{serving.url}/#token={TOKEN};/study/{study.id}")
             page.wait("document.querySelector('#buttons button')?.innerText == 'Stop'")
+            page.wait("document.querySelectorAll('#other option').length == 3")  # as if it had been opened last
+            # A page that a server which was away has left with an error is there again when the server is.
+            page.value(
+                "window.away = window.fetch; window.fetch = () => Promise.reject(new TypeError('it is away')); 0"
+            )
+            page.value(f"(async () => {{ await showStudy({study.id}); window.fetch = window.away; }})(); 0")
+            page.wait("document.querySelector('main').innerText == 'it is away'")
             history.update_study(study.id, status="interrupted")
-            page.wait("document.querySelector('#state').innerText == 'interrupted'")
+            page.wait("document.querySelector('#state')?.innerText == 'interrupted'")
             assert page.value("document.querySelector('#buttons').innerText") == ""
             history.update_study(study.id, status="no_improvement", verdict=Verdict(result="no_improvement"))
             page.wait("document.querySelector('h2 + p').innerText.startsWith('No improvement found')")
+            # Of two that are chosen one after the other the newer one is compared with, whichever answer comes first.
+            page.value("window.answers = []; window.api = () => new Promise((done) => answers.push(done)); 0")
+            for other in others:
+                choose = "document.getElementById('other').dispatchEvent(new Event('change'))"
+                page.value(f"document.getElementById('other').value = '{other}'; {choose}")
+            page.value("answers[1]({ knobs: [], n_same: 5 }); answers[0]({ knobs: [], n_same: 4 }); 0")
+            page.wait("document.querySelector('#compared').innerText.includes('5 agree')")
             assert page.errors == []
     assert serving.end() == 0

@@ -42,7 +42,11 @@ def private_mongodb(folder: Path, *options: str) -> Iterator[int]:
             yield port
         finally:
             server.terminate()
-            server.wait(_WAIT_S)
+            try:
+                server.wait(_WAIT_S)
+            except subprocess.TimeoutExpired:
+                server.kill()  # Popen would wait for it for ever
+                raise
 
 
 def _listens(port: int) -> bool:

@@ -227,3 +227,13 @@ def test_a_word_that_is_no_text_is_kept_as_one() -> None:
     kept = _workload(("gzip", os.fsdecode(b"\xe4.txt")), "wall")
     assert kept == r"exec gzip '\xe4.txt' by wall"
     assert SessionSpec.model_validate_json(spec(workload=kept).model_dump_json()).workload == kept
+
+
+def test_large_figures_of_a_program_have_no_exponent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Program, "run", lambda self, config: Outcome(75_690.4))
+    words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "x=1:3", "--no-proof", "--budget", "3 trials"]
+    with pytest.raises(SystemExit):
+        main([*words, "--", sys.executable, "{x}"])
+    assert re.search(r"^run 1 \(baseline\) x=2: 75,690$", capsys.readouterr().err, re.MULTILINE)

@@ -85,6 +85,24 @@ def test_leaving_gives_the_point_back(opened: Opened) -> None:
         session.fetch(one)
 
 
+def test_who_has_gone_without_a_word_keeps_nobody_out(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs that are started again and again do not leave, and nobody can make them."""
+    monkeypatch.setattr("trimtab.session.members._MOST", 3)
+    session, _ = opened().begin(spec(lease="10s"))
+    first = session.join("first")
+    for _ in range(2):
+        session.join("gone")
+    clock.now += 9
+    session.fetch(first.id)
+    with pytest.raises(ConflictError, match="has n_clients=3 already"):
+        session.join("one more")
+    clock.now += 9
+    assert session.join("one more").id in session.clients
+    assert [client.name for client in session.clients.values()] == ["first", "one more"]
+
+
 def test_a_report_that_is_sent_again_counts_once(opened: Opened) -> None:
     session, _ = opened().begin(spec())
     client = session.join("1").id

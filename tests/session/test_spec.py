@@ -48,3 +48,15 @@ def test_the_middle_is_a_short_number_where_it_can_be(low: float, high: float, l
 def test_numbers_that_no_knob_can_have(more: dict[str, Any]) -> None:
     with pytest.raises(SpaceError, match="^knob k: "):
         spec(knobs=[{"name": "k", "kind": "integer", "low": 0, "high": 9, **more}]).task()
+
+
+def test_a_knob_without_effect_stays_as_the_program_has_it_at_first() -> None:
+    """Its default would be a change that a client makes and a report blames."""
+    knobs = [
+        {"name": "mode", "kind": "choice", "choices": ["a", "b"]},
+        {"name": "size", "kind": "integer", "low": 0, "high": 10, "condition": "mode == 'b'"},
+    ]
+    task = spec(knobs=knobs, baseline={"size": 2}).task()
+    assert task.baseline["size"] == 2
+    assert task.space.canonical(task.baseline) == task.baseline
+    assert task.space.validate({"mode": "b", "size": 5})["size"] == 5

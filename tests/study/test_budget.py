@@ -240,6 +240,7 @@ def test_of_configs_that_cannot_be_told_apart_the_one_of_fewest_settings_is_prov
         track=BaselineTrack(),
         mean_cost_s=8.0,
         harms={},
+        runs_of=lambda config: [],
     )
     spent: Any = SimpleNamespace(is_empty=True)
     if lead > 0.1:

@@ -27,6 +27,7 @@ from trimtab.search.contextual import ContextualGaussianProcessSearcher
 from trimtab.space import Config, Knob, KnobKind, Space
 from trimtab.study import StudyFile, bench, load_study_file, winner_of
 from trimtab.testing.fake_workload import FakeWorkload
+from trimtab.trial import Interrupted
 from trimtab.workload import StartState
 
 CYCLE = """
@@ -266,7 +267,7 @@ def test_a_stopped_study_goes_on_where_it_was(cycled: Cycled) -> None:
             raise KeyboardInterrupt
 
     listener.on_trial = stop
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         cycled.study.tune()
     listener.on_trial, n_seen = lambda trial: None, len(cycled.seen)
     record, trials = cycled.study.tune()

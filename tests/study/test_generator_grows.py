@@ -13,6 +13,7 @@ from trimtab.errors import LoadError
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint, Role, Status, Trial
 from trimtab.testing.fake_workload import FakeRatedRun, FakeRatedWorkload
+from trimtab.trial import Interrupted
 from trimtab.trial.generator import Generator
 from trimtab.workload import ThreadedWorkload
 
@@ -122,7 +123,7 @@ def test_a_study_that_resumes_has_the_threads_that_it_had(fake: FakeStudy) -> No
             raise KeyboardInterrupt
 
     fake.listener.on_trial = stop
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted):
         fake.tune()
     fake.listener, fake.workload = Listener(), replace(fake.workload, runs=(runs := []))  # type: ignore[type-var]
     _, trials = fake.tune()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fakes import FakeStudy, tunes_its_queries
@@ -61,7 +63,9 @@ def test_advice_is_what_helps_most_of_the_time() -> None:
     assert advice_toml([CLASS]) == (
         '[search.advice]  # measured instead of the rule-based advice\nwork_mem = "65536"  # faster for 100% of the time'
     )
-    assert advice_toml([]) == "# no setting was faster for most of the measured time"
+    nothing = "# no setting was faster for most of the measured time"
+    assert advice_toml([]) == nothing
+    assert advice_toml([replace(CLASS, phase="pinned", gain=1.0, gain_low=1.0, gain_high=1.0)]) == nothing
 
 
 @pytest.mark.parametrize(

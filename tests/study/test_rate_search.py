@@ -100,6 +100,7 @@ def test_slo_is_read(text: str, shown: str) -> None:
         ("p99 >= 20ms", "the SLO 'p99 >= 20ms' does not bound a latency from above"),
         ("p99 <= 0", "the SLO 'p99 <= 0' does not bound a latency from above"),
         ("throughput <= 20", "the SLO 'throughput <= 20' does not bound a latency from above"),
+        ("cost <= 20", "the SLO 'cost <= 20' does not bound a latency from above"),
     ],
 )
 def test_nonsense_is_refused(text: str, message: str) -> None:

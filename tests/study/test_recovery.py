@@ -96,6 +96,21 @@ def test_an_entry_that_could_not_be_undone_restarts_nothing_again_and_waits(
     assert (done.action, stuck_now) == ("restored as it was found", [])
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "command"),
+    [
+        ("/proc/sys/vm/swappiness", b"60\n", "  echo 60 > /proc/sys/vm/swappiness"),
+        ("/sys/block/sda/queue/scheduler", b"none [mq-deadline] bfq\n", "  echo mq-deadline > /sys/block/sda/queue/scheduler"),
+        ("/proc/sys/net/ipv4/tcp_rmem", b"4096\t131072\n", "  echo '4096\t131072' > /proc/sys/net/ipv4/tcp_rmem"),
+    ],
+)  # fmt: skip
+def test_a_setting_of_the_kernel_is_put_back_by_its_value(name: str, content: bytes, command: str) -> None:
+    """No file can take the place of one of the kernel's, and a choice is written without the others."""
+    copy = FileCopy(content=content, mode=0o644, uid=0, gid=0)
+    assert by_hand(name, copy, "1-x") == [f"{name}: a setting of the kernel. To put it back, as root:", command]
+    assert by_hand(name, None, "1-x") == [], "nothing was set in what this kernel does not have"
+
+
 def test_instructions_are_for_any_path(fake: FakeStudy) -> None:
     """With a blank in it, or that is no text."""
     copy = FileCopy(content=b"", mode=0o600, uid=0, gid=0)

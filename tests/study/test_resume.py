@@ -13,6 +13,7 @@ from trimtab.history import StudyRecord, open_history_at
 from trimtab.records import Play, Role, Trial, Verdict
 from trimtab.study import apply_winner, load_study_file, rollback
 from trimtab.study.begin import fingerprints_of
+from trimtab.trial import Interrupted
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +26,9 @@ def test_a_second_ctrl_c_leaves_a_study_that_is_interrupted(fake: FakeStudy) -> 
 
     found = dict(fake.target.values)
     fake.listener.on_trial = stop
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="stopped by the user") as asked:
         fake.tune()
+    assert asked.value.hint == "`trimtab recover` makes sure that nothing is left changed; the same command resumes"
     assert dict(fake.target.values) == found
     with open_history_at(None, fake.path / "state") as history:
         assert [(study.status, study.n_trials) for study in history.summaries()] == [("interrupted", 5)]

@@ -14,9 +14,11 @@ from tests.sources import PACKAGE, source_of_file
 from tests.systems.program.conftest import CATALOG, cache, conf, folder, made
 from trimtab import plugins
 from trimtab.errors import ApplyError, UsageError
+from trimtab.records import Fault
 from trimtab.space import Config, amount
 from trimtab.systems import KnobState, kinds
 from trimtab.systems.catalog_file import catalog_faults
+from trimtab.systems.evidence import classified
 from trimtab.systems.file_knobs import unknown_value
 from trimtab.systems.kinds import kind_of_catalog
 from trimtab.systems.plays import fitting_plays
@@ -50,6 +52,19 @@ def test_a_shipped_catalogue_is_a_kind(name: str, tmp_path: Path) -> None:
     assert target.kind == target.catalog.kind == name
     paths = [channel.path for channel in target.catalog.channel.values()]
     assert all(Path(path).is_absolute() or path == "mount:{mount}" for path in paths)
+
+
+def test_an_httpd_that_gets_no_semaphore_is_no_fault_of_a_config() -> None:
+    line = "[core:emerg] [pid 4] (28)No space left on device: AH00023: Couldn't create the rewrite-map mutex"
+    (symptom,) = classified(f"[Sun Dec 23 15:22:11 2018] {line}\n", plugins.load("targets", "httpd").catalogue().log)
+    assert (symptom.fault, symptom.is_own_demand) == (Fault.RESOURCE, False)
+
+
+@pytest.mark.parametrize("name", ["cassandra", "httpd", "tomcat"])
+def test_no_stack_is_tried_that_a_rare_request_may_overflow(name: str, tmp_path: Path) -> None:
+    """Less than 1 MiB; a load of common requests does not show it."""
+    knob = plugins.load("targets", name).from_settings("x", {}, state_dir=tmp_path)._example_knob("ThreadStackSize")
+    assert knob.low * {"B": 1, "kB": 1024}[knob.unit] >= 1 << 20
 
 
 @pytest.mark.parametrize(

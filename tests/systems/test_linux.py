@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from trimtab.errors import ApplyError, TargetError, UsageError
 from trimtab.host import LocalHost, disk_under, mount_of
 from trimtab.space import Config, Knob, KnobKind
 from trimtab.study import load_study_file, open_stage
+from trimtab.systems.capabilities import LastingTarget
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.file_knobs import unknown_choice
 from trimtab.systems.kinds import kind_of_catalog
@@ -239,6 +241,13 @@ def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_d
     assert half.settings.names == {"disk": DISK, "mount": mount.point}
 
 
+def test_that_a_config_cannot_stay_is_known_before_anything_is_changed(tmp_path: Path) -> None:
+    target = linux(tmp_path)
+    assert isinstance(target, LastingTarget)
+    with pytest.raises(ApplyError, match="cannot be made to stay: .* is empty again after a restart of the machine"):
+        target.require_lasting(OTHER)
+
+
 @on_the_kernel
 def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(opened: Any) -> None:
     with pytest.raises(ApplyError, match="is empty again after a restart of the machine") as caught:
@@ -349,12 +358,23 @@ def test_a_value_that_another_setting_rules_is_left_alone(tmp_path: Path) -> Non
     assert not linux(tmp_path).states()["dirty_ratio"].lock_reason
 
 
-def test_what_only_root_may_write_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("uid", "flag", "why"),
+    [
+        (1000, 0, "{} may only be written by root"),
+        (0, 0, "the kernel does not let root write {}"),
+        (0, os.ST_RDONLY, "{} is mounted read-only, as it is in most containers"),
+    ],
+)
+def test_what_may_not_be_written_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, flag: int, why: str
+) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode, **_: mode == os.R_OK)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    statvfs, kernel_s = os.statvfs, SimpleNamespace(f_flag=flag)
+    monkeypatch.setattr(os, "statvfs", lambda path: kernel_s if str(path).startswith("/proc/") else statvfs(path))
     target = kind_of_catalog(KERNEL, where=str(tmp_path / "k.toml")).from_settings("os", {}, state_dir=tmp_path)
-    assert (
-        target.states()["stat_interval"].lock_reason == "file='/proc/sys/vm/stat_interval' may only be written by root"
-    )
+    assert target.states()["stat_interval"].lock_reason == why.format("file='/proc/sys/vm/stat_interval'")
     assert {name: is_fine for name, is_fine, _ in target.doctor()}["kernel"] is False
 
 

@@ -108,6 +108,14 @@ def test_a_default_at_the_limit_of_a_word_stands_for_the_running_value(largest: 
     assert found["optimizer_search_depth"].knob.default == 62
 
 
+def test_no_sort_buffer_is_tried_that_makes_sorts_fail() -> None:
+    """Error 1038: fifteen keys of a sort must fit, and one by four long columns has keys of 4 kB."""
+    for found in (states(), mysql_states()):
+        low = found["sort_buffer_size"].knob.low
+        assert low is not None
+        assert low >= 256 << 10
+
+
 def test_mysql_gets_types_and_restart_classes_from_the_overlay() -> None:
     found = mysql_states()
     assert found["innodb_doublewrite"].knob.kind is KnobKind.BOOLEAN
@@ -139,6 +147,14 @@ def test_what_only_one_product_has_stays_there() -> None:
 )
 def test_locks_say_why(name: str, reason: str) -> None:
     assert states()[name].lock_reason == reason
+
+
+def test_what_needs_a_restart_is_locked_where_a_cluster_forbids_one() -> None:
+    reason = CATALOG.denied["last_node"].reason
+    facts, settings = Facts(MARIADB, True, False, no_restart=reason), read_settings("db", {"embedded": "mariadb"})
+    found = _states(MARIADB_ROWS, facts, settings)
+    assert found["innodb_log_buffer_size"].lock_reason == reason
+    assert found["innodb_io_capacity"].lock_reason == ""
 
 
 def test_mariadb_11_wants_further_rights_for_some_knobs() -> None:

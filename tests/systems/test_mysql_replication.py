@@ -8,8 +8,9 @@ import pytest
 from pymysql.constants import CR
 
 from tests.systems.mysql_shapes import ANSWERS, ScriptedSession
+from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.flavour import read_flavour
-from trimtab.systems.mysql.replication import has_replica, is_replica
+from trimtab.systems.mysql.replication import bound_by, has_replica, is_replica
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.session import StatementError
 
@@ -58,3 +59,21 @@ def test_only_old_servers_are_asked_in_the_old_words() -> None:
     assert read_flavour("8.0.21").replica_status == "SHOW SLAVE STATUS"
     assert read_flavour("8.0.22").replica_status == "SHOW REPLICA STATUS"
     assert read_flavour("10.6.0-MariaDB").replica_status == "SHOW REPLICA STATUS"
+
+
+@pytest.mark.parametrize(
+    ("told", "nodes", "bound"),
+    [
+        ({"wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2"}, [("wsrep_cluster_size", "1")], "last_node"),
+        ({"wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2"}, [("wsrep_cluster_size", "2")], ""),
+        ({"wsrep_cluster_address": "gcomm://?gmcast.segment=1"}, [("wsrep_cluster_size", "1")], ""),
+        ({"wsrep_cluster_address": ""}, [("wsrep_cluster_size", "0")], ""),
+        ({"group_replication_group_name": "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"}, [], "in_group"),
+        ({"group_replication_group_name": ""}, [], ""),
+        ({}, [], ""),
+    ],
+)
+def test_a_server_that_its_cluster_needs_up_is_not_restarted(told: dict[str, str], nodes: Any, bound: str) -> None:
+    """The last node of a Galera cluster ends at once when it is started without bootstrapping."""
+    asked = cast(Session, ScriptedSession("8.0.36", {"SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'": nodes}))
+    assert bound_by(asked, {n: Reading(name=n, text=text, kind="text") for n, text in told.items()}) == bound

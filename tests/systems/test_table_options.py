@@ -272,6 +272,7 @@ class Program:
     no_restart = ""
     instance = "1"
     takes_back = False
+    later_s = ()
 
     def __init__(self, node: Node, *, is_up: bool) -> None:
         self._node, self._is_up = node, is_up

@@ -68,6 +68,24 @@ def test_when_one_fails_all_are_as_they_were(tmp_path: Path) -> None:
     assert outcome(tmp_path).startswith("not applied: second: the fake server did not start")
 
 
+class Fleeting(FakeTarget):
+    """What is set on it is gone after a restart."""
+
+    def require_lasting(self, config: Config) -> None:
+        raise ApplyError("the config cannot be made to stay: it has no file", hint="give it one")
+
+
+def test_a_target_on_which_nothing_stays_is_known_before_another_is_changed(tmp_path: Path) -> None:
+    first, second = FakeTarget("first"), Fleeting("second")
+    with pytest.raises(ApplyError, match="second: the config cannot be made to stay: it has no file"):
+        commit(
+            stack(first, second), both("first", "second"),
+            study="stack", state_dir=tmp_path, keep=keep_nothing, file=NOWHERE,
+        )  # fmt: skip
+    assert "apply" not in first.calls
+    assert not (tmp_path / "journal").exists()
+
+
 def test_when_one_cannot_be_taken_back_the_others_are_and_the_entry_stays(tmp_path: Path) -> None:
     first = FakeTarget("first")
     second = FakeTarget("second", fail_restore=1)

@@ -81,6 +81,9 @@ class Zygote:
     """A process that has imported everything, from which tuners are forked; for any number of ways, one after another."""
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
         pipe = subprocess.PIPE
         self._process = start_trimtab([], script=_PROGRAM, env=os.environ, stdin=pipe, stdout=pipe)
         assert self.line() == {"ready": True}
@@ -91,16 +94,24 @@ class Zygote:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate("\n", timeout=30)
+        if self._process.poll() is None:
+            self._process.communicate("\n", timeout=30)
 
     def line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
-        text = self._process.stdout.readline()
+        try:
+            text = self._process.stdout.readline()
+        except BaseException:  # a test over its time: an answer that came later would be taken for the next test's
+            self._process.kill()
+            raise
         assert text, "the tuner's process is gone"
         found: dict[str, Any] = json.loads(text)
         return found
 
     def send(self, text: str) -> None:
+        if self._process.poll() is not None:
+            with self._process:  # closes its pipes
+                self._start()
         assert self._process.stdin is not None
         self._process.stdin.write(text + "\n")
         self._process.stdin.flush()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
 from trimtab.records import Endpoint
-from trimtab.workload import CycledWorkload, DeployedWorkload, Deployment
+from trimtab.workload import CycledWorkload, DeployedWorkload, Deployment, StartState
 from trimtab.workload.base import RightsWorkload
 from trimtab.workload.command import CommandWorkload
 from trimtab.workload.rubis.workload import RubisWorkload
@@ -31,7 +31,7 @@ def cycle(kind: Any, *contexts: dict[str, Any], **own: Any) -> CycledWorkload:
 
 def test_an_application_is_deployed_for_a_cycle_of_its_mixes(monkeypatch: pytest.MonkeyPatch) -> None:
     def deployed(workload: AppWorkload, data: Endpoint, report: object) -> Deployment:
-        return Deployment(names={"mix": workload.load.mix}, config="")
+        return Deployment(names={"mix": workload.browsers.mix}, config="")
 
     monkeypatch.setattr(AppWorkload, "deployment", deployed)
     made = cycle(RubisWorkload, {"mix": "bidding"}, {"mix": "browsing", "users": 4})
@@ -96,3 +96,52 @@ def test_refreshed_data_of_every_scale_is_taken_back(monkeypatch: pytest.MonkeyP
         made.under(visit.context).reset(there, lambda line: None)  # type: ignore[attr-defined]
     made.under(made.cycle.visits[0].context).clean_up(there)  # type: ignore[attr-defined]
     assert reset == ["trimtab_tpch_0_01", "trimtab_tpch_0_1"] * 2
+
+
+class Copies:
+    """The copies of a server's databases: one is not finished, and one cannot be dropped."""
+
+    def __init__(self, *, unfinished: str = "", kept: str = "") -> None:
+        self.unfinished, self.kept, self.there = unfinished, kept, list[str]()
+
+    def make(self, name: str) -> StartState:
+        self.there.append(name)
+        if name == self.unfinished:
+            raise LoadError(f"{name}: the disk is full")
+        return StartState("a fresh copy", 1.0)
+
+    def drop(self, name: str) -> None:
+        if name == self.kept:
+            raise LoadError(f"{name}: somebody uses it")
+        self.there.remove(name)
+
+
+def contexts_of(monkeypatch: pytest.MonkeyPatch, copies: Copies) -> list[Any]:
+    """Two, whose runs have a copy each."""
+    monkeypatch.setattr(YcsbWorkload, "reset", lambda self, there, report: copies.make(self.database.name))
+    monkeypatch.setattr(YcsbWorkload, "clean_up", lambda self, there: copies.drop(self.database.name))
+    made = cycle(YcsbWorkload, {"workload": "a", "records": 100}, {"workload": "a", "records": 200})
+    return [made.under(visit.context) for visit in made.cycle.visits]
+
+
+THERE = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+
+
+def test_a_copy_that_was_not_finished_goes_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Copies(unfinished="trimtab_ycsb_200_run")
+    small, large = contexts_of(monkeypatch, copies)
+    small.reset(THERE, lambda line: None)
+    with pytest.raises(LoadError, match="trimtab_ycsb_200_run: the disk is full"):
+        large.reset(THERE, lambda line: None)
+    assert len(copies.there) == 2
+    small.clean_up(THERE)
+    assert copies.there == []
+
+
+def test_a_copy_that_cannot_be_dropped_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Copies(kept="trimtab_ycsb_100_run")
+    for context in contexts_of(monkeypatch, copies):
+        context.reset(THERE, lambda line: None)
+    with pytest.raises(LoadError, match="trimtab_ycsb_100_run: somebody uses it"):
+        context.clean_up(THERE)
+    assert copies.there == ["trimtab_ycsb_100_run"]

@@ -71,7 +71,7 @@ def test_data_that_has_changed_is_made_anew(clean: Endpoint) -> None:
 def test_who_loads_the_same_data_meanwhile_is_waited_for_and_told(clean: Endpoint) -> None:
     lines: list[str] = []
     server = server_of(clean)
-    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, server.connect() as other:  # whose lock a failure must give back first
         assert server.lock(other, WANTED.database, wait=False)
         made = pool.submit(ensure, clean, WANTED, lines.append)
         while not lines and not made.done():
@@ -253,7 +253,7 @@ def test_a_copy_that_the_server_still_makes_is_waited_for_and_dropped(clean: End
     """For a client that was killed meanwhile."""
     ensure(clean, WANTED, _quiet)
     server = server_of(clean)
-    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, server.connect() as other:  # whose lock a failure must give back first
         assert server.lock(other, "trimtab_thing_run", wait=False)
         done = pool.submit(drop_clone, clean, "trimtab_thing_run")
         server.clone(other, "trimtab_thing", "trimtab_thing_run")

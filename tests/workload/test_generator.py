@@ -6,13 +6,21 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trimtab.errors import LoadError
 from trimtab.workload.cache import cache_directory
 from trimtab.workload.tpch import generator
+from trimtab.workload.tpch.marker import FORMAT_VERSION, Marker
+from trimtab.workload.tpch.prepare import _load_tables
 from trimtab.workload.tpch.schema import TABLES
 
 pytestmark = pytest.mark.slow  # each start of the generator takes a second of CPU, at any scale
@@ -132,3 +140,39 @@ def test_ctrl_c_in_the_terminal_is_not_for_the_generator(
         if not largest:
             assert list(rows("nation")) == []
     assert int((tmp_path / "session").read_text()) != os.getsid(0)
+
+
+class Filling:
+    """A server that takes rows for as long as some come."""
+
+    def connect(self, database: str) -> Any:
+        return nullcontext(self)
+
+    def fill_table(self, session: object, table: str, columns: str, key: object, rows: Iterator[bytes]) -> int:
+        return sum(1 for _ in rows)
+
+
+def test_ctrl_c_is_heard_while_the_loaders_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest table comes first, and takes longest."""
+    began, submit, longest_s = threading.Event(), ThreadPoolExecutor.submit, 20.0
+
+    def rows(table: str) -> Iterator[bytes]:
+        until = time.monotonic() + longest_s
+        while time.monotonic() < until:
+            began.set()
+            yield b""
+            time.sleep(0.005)
+
+    def interrupted(pool: ThreadPoolExecutor, *arguments: Any) -> Future[Any]:
+        if began.is_set():
+            raise KeyboardInterrupt
+        future = submit(pool, *arguments)
+        assert began.wait(5.0)
+        return future
+
+    monkeypatch.setattr(generator, "generated", lambda scale: nullcontext(rows))
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    wanted, server, started = Marker(FORMAT_VERSION, 1.0, "standard", "loading", {}), Filling(), time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        _load_tables(server, "tpch", wanted, lambda line: None)  # type: ignore[arg-type]
+    assert time.monotonic() - started < longest_s / 2

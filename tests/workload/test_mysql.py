@@ -314,7 +314,7 @@ def test_data_is_made_once_and_made_anew_when_it_has_changed(clean: Endpoint) ->
 def test_who_loads_the_same_data_meanwhile_is_waited_for_and_told(clean: Endpoint) -> None:
     lines: list[str] = []
     server = server_of(clean)
-    with server.connect() as other, ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1) as pool, server.connect() as other:  # whose lock a failure must give back first
         assert server.lock(other, WANTED.database, wait=False)
         made = pool.submit(ensure, clean, WANTED, lines.append)
         while not lines and not made.done():

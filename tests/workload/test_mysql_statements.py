@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +12,7 @@ import pytest
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
-from trimtab.workload.server import server_of
+from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql import SqlWorkload
 from trimtab.workload.sql.generators import parse_generators
 from trimtab.workload.sql.samples import native_generators
@@ -135,3 +137,66 @@ def test_the_load_takes_numbers_and_texts_of_a_column() -> None:
         text = "SELECT * FROM item WHERE flags = :flags"
         script = Script.own("own", 1.0, "own.sql", text, parameters=generators)
         assert Scripts([script], dialect="mysql").statements == ["SELECT * FROM item WHERE flags = ?"]
+
+
+class Copiers:
+    """Sessions of a server: all but the first wait for a lock in the middle of a table, until they are killed."""
+
+    LONGEST_S = 5.0
+
+    def __init__(self) -> None:
+        self.killed = list[threading.Event]()
+
+    def connect(self) -> Any:
+        self.killed.append(threading.Event())
+        return Copier(self, len(self.killed) - 1)
+
+
+class Copier:
+    def __init__(self, server: Copiers, number: int) -> None:
+        self.server, self.number = server, number
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def execute(self, statement: str, parameters: object = ()) -> list[tuple[Any, ...]]:
+        if statement.startswith("KILL"):
+            self.server.killed[int(statement.split()[1])].set()
+        elif statement.startswith("INSERT") and self.number > 0:
+            self.server.killed[self.number].wait(Copiers.LONGEST_S)
+            raise ServerError("the connection was killed")
+        return [(self.number,)] if "CONNECTION_ID" in statement else []
+
+
+class InterruptedAtTheStart(ThreadPoolExecutor):
+    def submit(self, *arguments: Any, **more: Any) -> Future[Any]:
+        if self._threads:
+            raise KeyboardInterrupt
+        return super().submit(*arguments, **more)
+
+
+class InterruptedAtTheEnd(ThreadPoolExecutor):
+    def submit(self, *arguments: Any, **more: Any) -> Future[Any]:
+        def interrupted(timeout: float | None = None) -> Any:
+            raise KeyboardInterrupt
+
+        future = super().submit(*arguments, **more)
+        future.result = interrupted  # type: ignore[method-assign]
+        return future
+
+
+@pytest.mark.parametrize("pool", [InterruptedAtTheStart, InterruptedAtTheEnd])
+def test_ctrl_c_is_heard_while_other_sessions_begin_or_end_to_copy(
+    monkeypatch: pytest.MonkeyPatch, pool: type[ThreadPoolExecutor]
+) -> None:
+    """Before its own session copies, and after that: the others would be waited for, for as long as a lock is held."""
+    mine: Any = server_of(ENDPOINT)
+    server = Copiers()
+    monkeypatch.setattr(mine, "connect", server.connect)
+    monkeypatch.setattr("trimtab.workload.server.mysql.ThreadPoolExecutor", pool)
+    with server.connect() as first, pytest.raises(KeyboardInterrupt):
+        mine._copy_together(first, "shop", "shop_run", list("abcdefg"))
+    assert all(killed.is_set() for killed in server.killed[1:4])

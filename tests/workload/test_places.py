@@ -45,6 +45,15 @@ def test_places_where_a_generator_listens() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "host"),
+    [("tcp://LoadGen1:7800", "LoadGen1"), ("tcp://[FE80::1]:7800", "FE80::1"), ("ssh://me@LoadGen1:22", "LoadGen1")],
+)
+def test_the_name_of_a_place_stays_as_it_is_written(text: str, host: str) -> None:
+    """In ssh's own configuration LoadGen1 is another name than loadgen1."""
+    assert Place.parse(text).host == host
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "gen1", "ssh://", "ssh://-oProxyCommand=x", "ssh://gen1/data", "ssh://gen1?python=a;b", "ssh://gen1?x=1",
      "ssh://gen1:port", "tcp://gen1", "tcp://u@gen1:99", "tcp://gen1:99/x", "tcp://gen1:99?python=x", 7, "ssh://gen1?python"],
@@ -108,6 +117,23 @@ def test_a_machine_that_cannot_reach_the_target_is_refused() -> None:
     )
     with pytest.raises(LoadError, match=message + r"\nhint: give the target's url a host"):
         start_remote(None, [Place.parse("ssh://gen1")], threads=lambda cores: 1, endpoint=there, is_open=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "hint"),
+    [
+        ("plan", "tls: /home/me/root.crt: No such file", "a generator reads certificates and keys on its own machine"),
+        ("plan", "statement 1: 42P01 no such table", "try the statements by hand on this database"),
+        ("connect", "user 3 could not connect", "check that the server runs"),
+        ("system", "Cannot allocate memory", "see the limits of this process"),
+    ],
+)
+def test_what_keeps_a_generator_from_its_part_is_told(kind: str, words: str, hint: str) -> None:
+    there = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+    answer = {"is": "error", "kind": kind, "text": words}
+    error = start._refusal(Place.parse("ssh://gen1"), answer, there, 8)
+    assert f"from=ssh://gen1: {words}" in error.message
+    assert str(error.hint).startswith(hint)
 
 
 def second(**changes: Any) -> dict[str, Any]:

@@ -44,6 +44,25 @@ def test_names_in_other_letters_are_keys_and_texts_of_a_study_file() -> None:
     assert workload["parameters"] == {"s01_gr__e": expected}
 
 
+@pytest.mark.parametrize(
+    ("text", "number", "found"),
+    [
+        ("SELECT x FROM t LIMIT $1 OFFSET $2", 1, ("limit", 10)),
+        ("SELECT x FROM t LIMIT $1 OFFSET $2", 2, ("offset", 0)),
+        ("select x from t offset $1 rows fetch first $2 rows only", 1, ("offset", 0)),
+        ("select x from t offset $1 rows fetch first $2 rows only", 2, ("limit", 10)),
+        ("select x from t fetch next $12 rows only", 12, ("limit", 10)),
+    ],
+)
+def test_parts_of_a_result_are_asked_for_in_the_words_of_applications(
+    text: str, number: int, found: tuple[str, int]
+) -> None:
+    """The last ones are those of Hibernate on PostgreSQL."""
+    name, value = found
+    expected = name, {"type": "int", "low": value, "high": value}
+    assert guess(text, number, Catalogue()) == expected  # type: ignore[arg-type]
+
+
 def test_an_array_is_no_value_of_its_column() -> None:
     """The server takes a text such as {1,2,3} for it, and refuses every value of the column."""
     text = "SELECT * FROM t WHERE größe = ANY($1) AND größe IN ($2, $3)"
@@ -162,6 +181,22 @@ def test_what_other_roles_ask_is_counted_where_it_may_not_be_seen(monkeypatch: p
     assert caught.value.hint == 'GRANT pg_read_all_stats TO "u"'
 
 
+def test_statistics_are_read_where_an_administrator_has_put_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a schema of its own, to which the search_path of no role leads."""
+    asked: list[str] = []
+
+    class Elsewhere(OneServer):
+        def execute(self, statement: str, _: object = ()) -> Any:
+            asked.append(statement)
+            where = SimpleNamespace(fetchall=lambda: [("tools",)])
+            return where if "pg_extension" in statement else super().execute(statement)
+
+    monkeypatch.setattr(profiles, "connect", lambda _: Elsewhere([(1, "SELECT x FROM t", 10, 100.0, 1)]))
+    there = Endpoint(protocol="postgresql", host="db", port=5432, user="u", database="d")
+    assert read_profile(there, window_s=0.0, coverage=0.9, most=10).calls == 10
+    assert " FROM tools.pg_stat_statements s " in asked[1]
+
+
 def test_an_extension_that_is_older_than_the_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     error = psycopg.errors.UndefinedColumn('column "total_exec_time" does not exist')
     with pytest.raises(TargetError, match="pg_stat_statements in database=d is older than PostgreSQL 13") as caught:
@@ -182,7 +217,8 @@ def test_a_table_is_found_by_the_name_that_the_server_writes(name: str, parts: l
     assert _parts(name) == parts
 
 
-ASKED = """CREATE EXTENSION pg_stat_statements VERSION '1.7'; CREATE ROLE app LOGIN; CREATE ROLE seer LOGIN;
+ASKED = """CREATE SCHEMA tools; GRANT USAGE ON SCHEMA tools TO PUBLIC;
+CREATE EXTENSION pg_stat_statements SCHEMA tools VERSION '1.7'; CREATE ROLE app LOGIN; CREATE ROLE seer LOGIN;
 CREATE TABLE orders (id int PRIMARY KEY, note text); INSERT INTO orders VALUES (1, 'a'); GRANT ALL ON orders TO app, seer;
 CREATE FUNCTION noted() RETURNS text LANGUAGE sql AS 'SELECT note FROM orders WHERE id = 1'"""
 

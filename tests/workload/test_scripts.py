@@ -8,6 +8,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.workload.scripts import digest, read_scripts, with_weights
+from trimtab.workload.sql.statements import writes
 
 
 @pytest.fixture
@@ -28,6 +29,13 @@ def test_files_have_labels_and_weights(folder: Path) -> None:
         ("b", 1.0, "SELECT 2;", "b.sql"),
     ]
     assert [s.weight for s in with_weights(scripts, {"b": 9})] == [3.0, 9.0]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_statement(folder: Path) -> None:
+    (folder / "marked.sql").write_bytes(b"\xef\xbb\xbfSELECT 4;\r\n")
+    (script,) = read_scripts(["marked.sql"], folder)
+    assert script.text == "SELECT 4;\n"
+    assert not writes(script.text)
 
 
 def test_the_digest_follows_text_and_weight(folder: Path) -> None:

@@ -81,6 +81,7 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
         (("view = 1, Back", "viw = 1, Back"), "unknown key in [mixes.all] view: viw=1"),
         (("view = 1, Back = 1", "view = 0"), "[mixes.all] view={'view': 0} has no weight above 0"),
         (('start = "home"', 'start = "hom"'), "[site] start='hom' is not known"),
+        (('start = "home"', "images = 5"), "[site] images=5 is not a list of texts"),
         (("[states.login]", "[states.Back]"), "[states.Back] names a step, not a state"),
         (
             ('"POST /login"', '"POST /login"\nrequests = [{ after = "hom" }]'),
@@ -107,6 +108,7 @@ def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], m
         ({"site": "none.toml"}, "none.toml: "),
         ({"mix": "bidding"}, "mix='bidding' is not known"),
         ({"numbers": {"itms": 3}}, "unknown key in [workload.numbers]: itms=3"),
+        ({"numbers": 5}, "[workload] numbers=5 is not a table"),
         ({"load": {"think": "1s"}}, "[workload.load] think=1s cannot be set: browsers think as their site says"),
         ({"rate_of": "sessions"}, 'rate_of="sessions" has no meaning in a closed loop'),
         ({"think_scale": -1}, "think_scale=-1 is out of range"),
@@ -146,6 +148,20 @@ def test_what_a_searcher_is_told(tmp_path: Path) -> None:
 def test_a_text_has_as_many_letters_as_a_number_says(tmp_path: Path) -> None:
     named = made(tmp_path, SHOP.replace('number = [1, "items"]', 'letters = [1, "items"]')).browsers.source()
     assert [1, 50] in [value["letters"] for value in named["values"]]
+
+
+def test_numbers_of_a_study_count_before_the_file_is_judged(tmp_path: Path) -> None:
+    text = SHOP.replace("items = 50", "items = 0  # the study says how many")
+    with pytest.raises(UsageError, match=r"number=\[1, 'items'\] is 1 to 0"):
+        made(tmp_path, text)
+    item = made(tmp_path, text, numbers={"items": 7}).browsers.source()["values"][0]
+    assert item["number"]["high"] == 7
+
+
+def test_images_of_the_site_are_read_with_each_page_that_names_none(tmp_path: Path) -> None:
+    states = made(tmp_path, SHOP.replace("[site]", '[site]\nimages = ["/all.png"]')).browsers.source()["states"]
+    assert [state["images"] for state in states] == [["/logo.png"], ["/all.png"], ["/all.png"]]
+    assert all(state["reads_images"] for state in states)
 
 
 def test_how_long_browsers_think_is_a_law_of_the_site_or_of_the_study() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import pytest
 
 from trimtab.errors import LoadError
+from trimtab.host import is_running
 from trimtab.records import Endpoint
 from trimtab.workload.server import ServerError
 from trimtab.workload.webapp import load
@@ -94,3 +98,50 @@ def test_an_interruption_is_not_kept_waiting(server: Server) -> None:
         load.load_tables(THERE, [table("long", server), table("short", server)], report)
     assert server.has_ended.is_set()
     assert time.monotonic() - started < LONGEST_S / 2
+
+
+def test_an_interruption_while_they_are_started_is_not_kept_waiting(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ThreadPoolExecutor.submit
+
+    def interrupted(pool: ThreadPoolExecutor, call: Any, there: Endpoint, table: load.AppTable) -> Future[Any]:
+        if table.name == "short":
+            assert server.is_filling.wait(5.0)
+            raise KeyboardInterrupt
+        return submit(pool, call, there, table)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        load.load_tables(THERE, [table("long", server), table("short", server)], lambda line: None)
+    assert server.has_ended.is_set()
+    assert time.monotonic() - started < LONGEST_S / 2
+
+
+WAITING = """
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+from trimtab.workload.webapp import load
+context = multiprocessing.get_context("spawn")
+pool = ProcessPoolExecutor(1, context, load._begin, (context.Event(),))
+print(pool.submit(os.getpid).result(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_nothing_waits_for_ever_for_a_tuner_that_was_killed() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", WAITING], stdin=pipe, stdout=pipe, text=True) as tuner:
+        assert tuner.stdout is not None
+        number = int(tuner.stdout.readline())
+        tuner.kill()
+    try:
+        until = time.monotonic() + 30
+        while is_running(number):
+            assert time.monotonic() < until, "it waits for the next table"
+            time.sleep(0.02)
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)

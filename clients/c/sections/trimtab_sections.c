@@ -41,6 +41,7 @@ const char *tt_group_error(const tt_group *group)
 
 void tt_group_close(tt_group *group)
 {
+    if (group == NULL) return;
     while (group->sections != NULL) {
         tt_section *section = group->sections;
         group->sections = section->next;
@@ -132,6 +133,7 @@ static uint64_t fingerprint(const tt_section *section, const tt_space *space)
 
 tt_section *tt_section_open(tt_group *group, const char *name, const tt_param *params, int n_params, const tt_options *options)
 {
+    if (group == NULL) return NULL;
     if (!is_name(name) || strlen(name) >= NAME_BYTES || n_params < 1 || n_params > TT_MAX_PARAMS) {
         tt_complain(group, "section=%s n_params=%d\nhint: 1 to %d parameters, a name below %d bytes without quotes, backslashes and control characters",
                     name == NULL ? "" : name, n_params, TT_MAX_PARAMS, NAME_BYTES);
@@ -197,6 +199,7 @@ void tt_begin(tt_section *section, tt_run *run, double work)
 {
     run->is_measured = 0;
     run->is_inside = 0;
+    if (section == NULL) return;
     if (section->group->is_off) {
         tt_default(&section->space, &run->ticket.point);
         return;
@@ -227,7 +230,7 @@ void tt_begin(tt_section *section, tt_run *run, double work)
 
 long tt_value(const tt_section *section, const tt_run *run, int index)
 {
-    return index < 0 || index >= section->n_params ? 0 : value_at(&section->param[index], run->ticket.point.level[index]);
+    return section == NULL || index < 0 || index >= section->n_params ? 0 : value_at(&section->param[index], run->ticket.point.level[index]);
 }
 
 static void leave(tt_section *section, tt_run *run)
@@ -265,6 +268,10 @@ void tt_cancel(tt_section *section, tt_run *run)
 
 void tt_section_tuner(tt_section *section, tt_tuner *copy)
 {
+    if (section == NULL) {
+        memset(copy, 0, sizeof *copy);
+        return;
+    }
     const tt_tuner *tuner = hold(section);
     if (tuner == NULL) {
         tt_tuner_init(copy, &section->space, &section->options);
@@ -331,6 +338,10 @@ int tt_section_json(tt_section *section, char *out, size_t size)
     tt_tuner t;
     tt_point defaults;
     double low, high, gain;
+    if (section == NULL) {
+        if (size > 0) out[0] = '\0';
+        return 0;
+    }
     tt_section_tuner(section, &t);
     gain = tt_proven_gain(&t, &low, &high);
     tt_default(&section->space, &defaults);

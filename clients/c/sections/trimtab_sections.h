@@ -76,7 +76,8 @@ const char *tt_group_error(const tt_group *group);
 void tt_group_close(tt_group *group);
 
 /* NULL for parameters that make no sense (see tt_group_error). Names, values and options are copied; one section per name. Where processes
-   share a section, the risks and options of the one that has opened it last hold. */
+   share a section, the risks and options of the one that has opened it last hold. What follows takes NULL for a section, too: the values
+   stay as the program has them, tt_value gives 0, and nothing is known. */
 tt_section *tt_section_open(tt_group *group, const char *name, const tt_param *params, int n_params, const tt_options *options);
 
 /*

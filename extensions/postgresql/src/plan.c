@@ -247,11 +247,13 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
     Statement s = {parse, text, options, params};
     PlannedStmt *plan;
     Query *again;
+    bool has_peek;
     memset(&p, 0, sizeof p);
     trimtab_knob_values(p.base);
     p.rules = trimtab_rules();
     if (!decide(&s, &p)) return trimtab_call_planner(parse, text, options, params);
-    if (p.ticket.kind == TT_PROBE && p.is_repeatable) plan_peek(&p, &s);
+    has_peek = p.ticket.kind == TT_PROBE && p.is_repeatable;
+    if (has_peek) plan_peek(&p, &s);
     again = p.ticket.kind == TT_DEFAULT ? NULL : copyObject(parse); /* the planner scribbles on it */
     plan = plan_with(&p, parse, text, options, params);
     if (p.is_refused) trimtab_give_back(&p, LEFT_REFUSED, true); /* nothing was set: this is the plan without us */
@@ -262,7 +264,7 @@ static pg_noinline PlannedStmt *plan_class(Query *parse, const char *text, int o
         plan = plan_with(&p, again, text, options, params);
     }
     tag(plan, &p);
-    if (!trimtab_in_explain) trimtab_tag_peek(p.tag);
+    if (has_peek) trimtab_tag_peek(p.tag); /* any other is of a statement whose own planning failed */
     /* What a plan of other costs is worth must not sway PostgreSQL's choice between a custom and a generic plan. */
     if (params != NULL && again != NULL && p.base_cost > 0) plan->planTree->total_cost = p.base_cost;
     return plan;

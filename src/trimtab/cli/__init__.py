@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -22,10 +24,15 @@ _PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 
 
 def _complain(message: str, hint: str | None = None) -> None:
-    _print(f"{click.style('error:', fg='red', bold=True)} {redact(message)}")
+    _print(f"{_coloured('error:', fg='red', bold=True)} {redact(message)}")
     if hint:
         hint = _PAGE.sub(r"\g<0> in Trimtab's repository", hint)  # an installation has no such folder
-        _print(f"{click.style('hint:', fg='cyan')} {redact(hint)}")
+        _print(f"{_coloured('hint:', fg='cyan')} {redact(hint)}")
+
+
+def _coloured(word: str, **style: Any) -> str:
+    """For a terminal, unless NO_COLOR is set: click itself knows only whether it is one."""
+    return word if os.environ.get("NO_COLOR") else click.style(word, **style)
 
 
 def _print(text: str) -> None:

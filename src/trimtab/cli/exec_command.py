@@ -21,6 +21,7 @@ from trimtab.cli.options import (
     state_option,
 )
 from trimtab.redact import redact
+from trimtab.units import format_figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -270,7 +271,7 @@ def _measure(points: Any, program: Program) -> None:
             say(f"run {number} ({point.role}) {changed}: {outcome.status}: {outcome.reason.splitlines()[0]}")
         else:
             point.report(outcome.value)
-            say(f"run {number} ({point.role}) {changed}: {outcome.value:.4g}")
+            say(f"run {number} ({point.role}) {changed}: {format_figure(outcome.value)}")
 
 
 def _local(
@@ -355,7 +356,7 @@ def _show(found: Mapping[str, Any], program: Program, as_json: bool, *, report: 
         print_json({**found, "command": words})
         return
     if found["is_proven"]:
-        click.echo(f"proven {found['gain']:.3g} times as good as the start:")
+        click.echo(f"proven {format_figure(found['gain'], 3)} times as good as the start:")
     elif found["result"] == "no_improvement":
         click.echo("nothing better than the start was proven; the start:")
     else:

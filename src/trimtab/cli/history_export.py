@@ -96,7 +96,8 @@ def _write(history: History, study_ids: list[int], target: Format, place: str) -
         with _writing(place):
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix=".trimtab-export-", dir=folder))
         part = Path(directory) / "part"
-        notes = export_studies(history, study_ids, target, str(part), shown=place)
+        # what has no room or may not be written is the folder of the copy, where that is not beside the file
+        notes = export_studies(history, study_ids, target, str(part), shown=str(folder) if is_stream else place)
         if place == "-":
             sys.stdout.buffer.write(part.read_bytes())
             sys.stdout.buffer.flush()
@@ -123,6 +124,8 @@ def _writing(place: str) -> Iterator[None]:
 
     try:
         yield
+    except BrokenPipeError:
+        raise  # the reader of a pipe has gone: the path is not at fault
     except OSError as error:
         raise UsageError(
             f"cannot write {place!r}: {error.strerror}", hint="give a path that you may write to"

@@ -12,7 +12,7 @@ from trimtab.cli.options import in_history, json_option, print_json, state_optio
 
 if TYPE_CHECKING:
     from trimtab.history import StudyCopy
-    from trimtab.records import Trial
+    from trimtab.records import Machine, Trial
 
 __all__ = ["command"]
 
@@ -57,8 +57,7 @@ def _as_json(study: StudyCopy, trials: list[Trial]) -> dict[str, object]:
 def _print_study(study: StudyCopy) -> None:
     from trimtab.cli.history_options import table, when
     from trimtab.report.values import ValueTexts
-    from trimtab.report.words import counted, one_line, workload_text
-    from trimtab.units import format_size
+    from trimtab.report.words import one_line, workload_text
 
     record = study.record
     facts = {
@@ -70,8 +69,7 @@ def _print_study(study: StudyCopy) -> None:
         "workload": workload_text(record.context),
         "server": record.machine.server_version,
         "host": record.machine.hostname,
-        "machine": record.machine.cores
-        and f"{counted(record.machine.cores, 'core')}, {format_size(record.machine.memory_bytes)} of memory",
+        "machine": _machine_text(record.machine),
         "trials": f"{len(study.trials):,}",
         "events": f"{len(study.events):,}",
     }
@@ -91,6 +89,15 @@ def _print_study(study: StudyCopy) -> None:
         rows.append((str(trial.number), trial.role.value, trial.status.value, loss, trial.searcher,
                      ", ".join(changed[:_MOST_CHANGES]) + more))  # fmt: skip
     table(("trial", "role", "status", "loss", "searcher", "changed"), rows)
+
+
+def _machine_text(machine: Machine) -> str:
+    """Its cores and memory, as far as they are known: a file that was imported need not tell both."""
+    from trimtab.units import counted, format_size
+
+    cores = counted(machine.cores, "core") if machine.cores else ""
+    memory = f"{format_size(machine.memory_bytes)} of memory" if machine.memory_bytes else ""
+    return ", ".join(filter(None, (cores, memory)))
 
 
 def _print_trial(trial: Trial) -> None:

@@ -75,7 +75,7 @@ def _write(place: Path, text: str, *, force: bool) -> None:
     if force and place.exists() and not place.is_file():  # a pipe, or a terminal
         place.write_text(text, encoding="utf-8")
         return
-    place = place.resolve()
+    place = Path(os.path.realpath(place))  # of links that lead to each other, opening says so
     beside = place.with_name(f".{place.name}.{os.getpid()}.partial") if force and place.exists() else place
     with open(beside, "x", encoding="utf-8") as file:
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from trimtab.cli.streams import is_utf8
 from trimtab.errors import TrimtabError
 from trimtab.redact import without_password
 
@@ -152,7 +153,9 @@ def print_json(data: dict[str, Any]) -> None:
     """One JSON document on stdout, with `schema_version` first."""
     from trimtab.jsonable import strict
 
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **strict(data)}, indent=2, ensure_ascii=False)
+    document = {"schema_version": SCHEMA_VERSION, **strict(data)}
+    # JSON is UTF-8, whatever the encoding of the terminal is.
+    text = json.dumps(document, indent=2, ensure_ascii=not is_utf8())
     click.echo(text.encode("utf-8", "backslashreplace").decode())  # of a path that is no text, as JSON escapes it
 
 

@@ -12,7 +12,7 @@ from trimtab.cli.options import json_option, print_json, toml_text
 
 __all__ = ["command"]
 
-_FOR_PROGRAMMERS = re.compile(r"(?:A|See) `\w+`(?:; immutable after construction)?\.")
+_FOR_PROGRAMMERS = re.compile(r"(?:A|See) `\w+`(?:; immutable after construction|; see `\w+`)?\.")
 """Sentences of a docstring that say nothing to who lists plug-ins."""
 
 
@@ -26,8 +26,9 @@ def _describe(group: Any, name: str) -> dict[str, Any]:
     except UsageError as error:
         return {"doc": "", "options": {}, "problem": f"{error.message}: {error.hint}"}
     options = getattr(cls, "OPTIONS", {})
+    about = " ".join((inspect.getdoc(cls) or "").partition("\n\n")[0].split())
     return {
-        "doc": _FOR_PROGRAMMERS.sub("", (inspect.getdoc(cls) or "").partition("\n")[0]).strip(),
+        "doc": _FOR_PROGRAMMERS.sub("", about).strip(),
         "options": {name: {"default": default, "help": text} for name, (default, text) in options.items()},
     }
 
@@ -35,7 +36,7 @@ def _describe(group: Any, name: str) -> dict[str, Any]:
 @click.command("plugins")
 @json_option
 def command(as_json: bool) -> int:
-    """List targets, workloads, searchers, rankers and formats by their short name, with their options."""
+    """List targets, workloads, searchers, rankers, layers and formats by their short name, with their options."""
     from trimtab import plugins
 
     found = {

@@ -80,13 +80,13 @@ def command(
     is_measurable = "session" not in ranked.record.settings  # whose program makes its trials: there is no study file
     next_command = command_at(state_dir, next_command) if ranked.next_runs and is_measurable else ""
     shown: dict[str, Any] = {"sources": ranked.sources, "top": top, "next_command": next_command}
-    if html is not None:
-        write_rank_html(ranked.record, ranked.consensus, ranked.trials, html, sources=ranked.sources)
-        say(f"wrote {html}")
     if as_json:
         print_json(rank_to_json(ranked.record, ranked.consensus, **shown))
     else:
         print_rank(ranked.record, ranked.consensus, **shown)
+    if html is not None:  # last: a disk that is full must not cost the result
+        write_rank_html(ranked.record, ranked.consensus, ranked.trials, html, sources=ranked.sources)
+        say(f"wrote {html}")
     return 1 if ranked.consensus.verdict else 0
 
 

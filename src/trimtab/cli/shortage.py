@@ -9,7 +9,7 @@ __all__ = ["EXIT_CODE", "shortage"]
 
 EXIT_CODE = 3
 
-_REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR)
+_REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
 
 
 def shortage(error: BaseException) -> tuple[str, str] | None:

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-__all__ = ["drop_unwritten", "open_streams"]
+__all__ = ["drop_unwritten", "is_utf8", "open_streams"]
 
 _STREAMS = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 
@@ -23,9 +23,13 @@ def open_streams() -> None:
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - as long as the process
     if hasattr(sys.stdout, "reconfigure"):
-        is_utf8 = (sys.stdout.encoding or "utf-8").lower() == "utf-8"
         with suppress(OSError):  # of a stream that was given another file since it was made: it is set all the same
-            sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
+            sys.stdout.reconfigure(errors="surrogateescape" if is_utf8() else "backslashreplace")
+
+
+def is_utf8() -> bool:
+    """Whether stdout takes every character as whoever reads JSON expects it."""
+    return (sys.stdout.encoding or "utf-8").lower() == "utf-8"
 
 
 def drop_unwritten() -> None:

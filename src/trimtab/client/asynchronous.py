@@ -23,6 +23,7 @@ from trimtab.client.wire import (
     checked,
     control_body,
     failure_body,
+    join_body,
     no_httpx,
     pauses,
     report_body,
@@ -213,7 +214,7 @@ class AsyncSession:
         return made
 
     async def _join(self) -> None:
-        answer = await self._server.request("POST", f"/sessions/{self.name}/clients", {"name": self._name})
+        answer = await self._server.request("POST", f"/sessions/{self.name}/clients", join_body(self._name))
         self.best: Best = best_of(answer)
         self._client: str = answer["client"]
 

@@ -22,6 +22,7 @@ from trimtab.client.wire import (
     checked,
     control_body,
     failure_body,
+    join_body,
     no_httpx,
     pauses,
     report_body,
@@ -207,7 +208,7 @@ class Session:
         self._join()
 
     def _join(self) -> None:
-        answer = self._server.request("POST", f"/sessions/{self.name}/clients", {"name": self._name})
+        answer = self._server.request("POST", f"/sessions/{self.name}/clients", join_body(self._name))
         self.best: Best = best_of(answer)
         self._client: str = answer["client"]
 

@@ -25,6 +25,7 @@ __all__ = [
     "checked",
     "control_body",
     "failure_body",
+    "join_body",
     "no_httpx",
     "pauses",
     "report_body",
@@ -190,6 +191,11 @@ def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequenc
                 f"value={figure} is not finite", hint="report a point that gave no figure with fail()", status=REFUSED
             )
     return said
+
+
+def join_body(name: str) -> dict[str, Any]:
+    """To join a session; one that is sent again, because its answer was lost, says that it is of the same client."""
+    return {"name": name, "request": uuid4().hex}
 
 
 def control_body(what: str) -> dict[str, Any]:

@@ -212,6 +212,8 @@ def without_lines(task: Task, config: Config, group: list[str]) -> tuple[Config 
     candidate = task.space.canonical(config.replace({name: task.baseline[name] for name in group}))
     if candidate == task.baseline:
         return None, "without it nothing is left but your config; the proof itself measures it"
+    if candidate == config:
+        return None, "it has no effect with the other settings, so there is nothing to compare"
     broken = task.space.violations(candidate)
     if not broken:
         return candidate, ""

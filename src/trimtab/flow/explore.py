@@ -193,9 +193,11 @@ class _Search:
         if self._scorer.enough:
             return Ended(self._scorer.enough)
         by_budget = self._budget_end(n_search, n_runs=1)
-        return (
-            by_budget if by_budget.reason else Ended(_no_more(self._task, self._scorer, self._steady, self._progress))
-        )
+        if by_budget.reason:
+            return by_budget
+        if isinstance(self._searcher, PassesSearcher) and self._searcher.end:
+            return Ended(self._searcher.end)
+        return Ended(_no_more(self._task, self._scorer, self._steady, self._progress))
 
     def _budget_end(self, n_search: int, n_runs: int) -> Ended:
         """Whether and why the budget, after `n_search` trials, has no room for `n_runs` more."""

@@ -8,10 +8,10 @@ elsewhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trimtab.flow.acceptance import GUARDED, metrics_beside
-from trimtab.flow.losses import full_runs
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, usual_sd
@@ -65,29 +65,41 @@ def _harm(task: Task, scorer: Scorer, config: Config) -> float:
 
 
 def _worked_out(task: Task, scorer: Scorer, config: Config) -> float:
-    if scorer.par == math.inf:
+    if scorer.par == math.inf or config == task.baseline:
         return 0.0
-    before, after = (_metrics(full_runs(scorer.trials, each)) for each in (task.baseline, config))
-    if len(before) < _LEAST_BASELINES or not after or config == task.baseline:
+    after = _metrics(scorer.runs_of(config))
+    if not after:
         return 0.0
     noise = usual_sd(scorer.track.logs, scorer.noise_sd)
     allowed = math.log1p(max(task.proof.tolerance, task.proof.min_gain, noise))
-    guarded = [name for name in GUARDED if name != task.objective.metric]
-    return max(0.0, *(_worse_by(name, before, after) - allowed for name in guarded))
+    return max([0.0, *(_worse_by(name, track, after) - allowed for name, track in _of_baseline(task, scorer).items())])
 
 
-def _metrics(trials: list[Trial]) -> dict[int, dict[str, float]]:
-    """By trial number, which stands for the time."""
-    return {trial.number: metrics_beside(trial.measurement) for trial in trials if trial.measurement is not None}
+def _of_baseline(task: Task, scorer: Scorer) -> dict[str, BaselineTrack]:
+    """The metrics beside the objective that each full run of the baseline has, over the numbers of the runs; none while these are
+    too few. They grow with the runs and serve all configs: whenever the baseline was measured, a study asks for each config that
+    looks better than the best harmless one."""
+    for run in scorer.runs_of(task.baseline, scorer.n_beside):
+        scorer.n_beside += 1
+        for number, metrics in _metrics([run]).items():
+            if scorer.beside is None:
+                scorer.beside = {name: BaselineTrack() for name in GUARDED if name != task.objective.metric}
+            scorer.beside = {name: track for name, track in scorer.beside.items() if name in metrics}
+            for name, track in scorer.beside.items():
+                track.add(number, metrics[name])
+    return {name: track for name, track in (scorer.beside or {}).items() if len(track) >= _LEAST_BASELINES}
 
 
-def _worse_by(name: str, before: dict[int, dict[str, float]], after: dict[int, dict[str, float]]) -> float:
-    """log of how many times worse the metric is at least; -inf where a run does not have it."""
-    if not all(name in metrics for metrics in (*before.values(), *after.values())):
+def _metrics(trials: Sequence[Trial]) -> dict[int, dict[str, float]]:
+    """Of those that were measured in full, by trial number, which stands for the time."""
+    full = [trial for trial in trials if trial.status is Status.OK]
+    return {trial.number: metrics_beside(trial.measurement) for trial in full if trial.measurement is not None}
+
+
+def _worse_by(name: str, track: BaselineTrack, after: dict[int, dict[str, float]]) -> float:
+    """log of how many times worse the metric is at least than in the baseline's `track`; -inf where a run does not have it."""
+    if not all(name in metrics for metrics in after.values()):
         return -math.inf
-    track = BaselineTrack()
-    for number, metrics in before.items():
-        track.add(number, metrics[name])
     levels = [track.at(number) for number in after]
     sign = -1.0 if name == "throughput" else 1.0
     worse = [sign * math.log(metrics[name] / level) for metrics, (level, _) in zip(after.values(), levels, strict=True)]

@@ -15,7 +15,7 @@ from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.losses import failed_run, full_runs, is_met_on_average
 from trimtab.flow.score import BASELINE_ROLES, Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import FIRST_LOOK, LEAST_KNOWN, Interval, Looks, NoisePool, PairedSequence
+from trimtab.measure import FIRST_LOOK, LEAST_KNOWN, EarlyStop, Interval, Looks, NoisePool, PairedSequence
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
 
@@ -164,21 +164,23 @@ def new_duel(task: Task, scorer: Scorer, reference: Config, challenger: Config, 
     return Duel(reference=reference, challenger=challenger, sequence=sequence, failure=failure)
 
 
-def believable(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[Trial]:
+def believable(
+    config: Config, role: Role, effort: Effort = Effort.LONG, early_stop: EarlyStop | None = None
+) -> Steps[Trial]:
     """A trial, made again a few times when a fault that was not the config's made it worthless; the baseline's never is."""
-    return (yield from _attempts(config, role, effort))[-1]
+    return (yield from _attempts(Ask(config=config, role=role, effort=effort, early_stop=early_stop)))[-1]
 
 
-def _attempts(config: Config, role: Role, effort: Effort = Effort.LONG) -> Steps[list[Trial]]:
+def _attempts(ask: Ask) -> Steps[list[Trial]]:
     """The runs of `believable`; the last one counts."""
-    trials = [(yield Ask(config=config, role=role, effort=effort))]
+    trials = [(yield ask)]
     for _ in range(_MAX_INVALID_TRIALS):
         is_worthless = trials[-1].status is Status.INFRASTRUCTURE or (
-            role in BASELINE_ROLES and trials[-1].status is not Status.OK
+            ask.role in BASELINE_ROLES and trials[-1].status is not Status.OK
         )
         if not is_worthless:
             break
-        trials.append((yield Ask(config=config, role=role, effort=effort)))
+        trials.append((yield ask))
     return trials
 
 
@@ -193,7 +195,7 @@ def in_one_go(task: Task, runs: Sequence[tuple[Config, Role]], ends: Callable[[T
         trials.clear()
         made: list[Trial] = []
         for config, role in runs:
-            made += yield from _attempts(config, role)
+            made += yield from _attempts(Ask(config=config, role=role, effort=Effort.LONG))
             trials.append(made[-1])
             if ends(made[-1]):
                 return trials

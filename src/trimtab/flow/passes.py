@@ -166,6 +166,11 @@ class PassesSearcher:
         return self._running.part.effort if self._running is not None else Effort.QUICK
 
     @property
+    def end(self) -> str:
+        """Why the passes have ended; "" while they go on."""
+        return self._end
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether the passes have ended."""
         return bool(self._end)
@@ -263,13 +268,14 @@ class PassesSearcher:
 
     def _held(self) -> tuple[Config, float, float]:
         """The best config so far, its loss and that one's standard error; the baseline's where nothing has beaten it. A baseline
-        that missed a constraint of the objective in all its runs is beaten by what meets it."""
+        that missed a constraint of the objective in all its runs is beaten by what meets it: its own loss is infinite."""
         found = self._ledger.best()
         starts = [
             trial.excess > 0 for trial in self._trials if trial.config == self._start and trial.status is Status.OK
         ]
-        if found is None or (found.loss >= 0 and not (starts and all(starts))):
-            return self._start, 0.0, 0.0
+        par = math.inf if starts and all(starts) else 0.0
+        if found is None or found.loss >= par:
+            return self._start, par, 0.0
         return found.config, found.loss, found.se or 0.0
 
     def _is_over(self, running: _Running) -> bool:
@@ -312,10 +318,17 @@ class PassesSearcher:
             knobs=running.part.knobs,
             trials=running.n_trials,
             cost_s=running.cost_s,
-            gain=math.exp(running.best_before - best),
+            gain=_times_better(running.best_before, best),
             has_gained=best < running.best_before - max(IMPROVEMENT, se),
         )
 
 
+def _times_better(before: float, after: float) -> float:
+    """By the losses; where nothing met the constraints before, at least 1: to meet them is no loss at any speed."""
+    return math.exp(before - after) if math.isfinite(before) else math.exp(max(0.0, -after))
+
+
 def _brought(row: PassSummary) -> str:
+    if row.has_gained and row.gain <= 1:
+        return "a config that meets the objective's constraints"
     return f"{format_figure(100 * (row.gain - 1), 3)} %" if row.has_gained else "nothing"

@@ -55,7 +55,7 @@ class Slo:
         if not bounds:
             raise UsageError(f"cannot read the SLO {text!r}", hint=_HINT)
         for bound in bounds:
-            if bound.metric == "throughput" or bound.at_least or bound.bound <= 0:
+            if not bound.metric.startswith("latency_") or bound.at_least or bound.bound <= 0:
                 raise UsageError(f"the SLO {text!r} does not bound a latency from above", hint=_HINT)
         return cls(" and ".join(map(str, bounds)), bounds)
 

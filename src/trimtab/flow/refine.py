@@ -128,7 +128,7 @@ class _Runs:
         yield from self._baseline()
         self.left -= 1
         stop = early_stop(self.task, self.scorer, best_loss)
-        trial = yield Ask(config=config, role=Role.SEARCH, early_stop=stop)
+        trial = yield from believable(config, Role.SEARCH, Effort.QUICK, stop)
         return mean_loss(self.scorer.trials, config) if trial.status is Status.OK else math.inf
 
     def _baseline(self) -> Steps[None]:

@@ -15,7 +15,7 @@ from trimtab.flow.losses import fresh_losses
 from trimtab.flow.pairs import proof_pool
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
-from trimtab.measure import Looks, NoisePool, observations_needed
+from trimtab.measure import FIRST_LOOK, Looks, NoisePool, observations_needed
 from trimtab.records import Status, Trial
 from trimtab.space import Config
 
@@ -213,7 +213,7 @@ def pairs_at_most(task: Task, scorer: Scorer, n_arms: int) -> int:
     left_s, pair_s = scorer.time_left_s, n_arms * scorer.pair_run_cost_s
     if task.budget.seconds is None or left_s >= task.proof.max_pairs * pair_s:
         return task.proof.max_pairs
-    return min(task.proof.max_pairs, max(task.proof.min_pairs, math.floor(left_s / pair_s) + 2))
+    return min(task.proof.max_pairs, max(task.proof.min_pairs, FIRST_LOOK, math.floor(left_s / pair_s) + 2))
 
 
 def is_clear(task: Task, scorer: Scorer, config: Config) -> bool:

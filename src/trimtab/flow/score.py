@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -106,6 +106,8 @@ class Scorer:
         level: confidence of the next proof.
         enough: why the search is to end before its time, the proof still to come; "" while it goes on.
         harms: what the trials so far say of the harm of configs, as far as it was asked for (see `harm`).
+        beside: for the same, the metrics beside the objective that all full runs of the baseline have, over their numbers; None:
+            of no run yet. `n_beside` of its runs were looked at.
     """
 
     def __init__(self, task: Task, say: Callable[[str], None] = lambda text: None) -> None:
@@ -122,6 +124,9 @@ class Scorer:
         self.level = 0.95
         self.enough = ""
         self.harms: dict[Config, float] = {}
+        self.beside: dict[str, BaselineTrack] | None = None
+        self.n_beside = 0
+        self._places, self._n_placed = defaultdict[Config, list[int]](list), 0
         self._costs_s: list[float] = []
         self._spent_s = self._lost_elsewhere_s = 0.0
         self._seen = _Seen()
@@ -250,6 +255,13 @@ class Scorer:
         self.regression.take(trial)
         return trial
 
+    def runs_of(self, config: Config, first: int = 0) -> list[Trial]:
+        """All of `config` from its `first` on, in order; those of others are looked at once."""
+        for place in range(self._n_placed, len(self.trials)):
+            self._places[self.trials[place].config].append(place)
+        self._n_placed = len(self.trials)
+        return [self.trials[place] for place in self._places.get(config, [])[first:]]
+
     def invalidate(self, number: int, reason: str) -> Trial:
         """Takes back what trial `number` has shown: from now on it counts as one that could not be measured; as that it is
         returned. The losses of the others stay as they were given.
@@ -270,6 +282,7 @@ class Scorer:
         self.n_invalidated += 1
         self._seen = _Seen()
         self.harms.clear()
+        self.beside, self.n_beside = None, 0
         self.track, spent_s = BaselineTrack(), 0.0
         self.baselines.clear()
         for each, cost_s in zip(self.trials, self._costs_s, strict=True):

@@ -139,6 +139,11 @@ def _opened_copy(place: str) -> Iterator[History]:
             with closing(connect_to_read(path)) as source, closing(sqlite3.connect(copy)) as target:
                 source.backup(target)
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL:
+                raise HistoryError(
+                    f"history={place!r} cannot be read from a copy in {tempfile.gettempdir()}: {error}",
+                    hint="make room there, or set TMPDIR to a folder that has it",
+                ) from error
             raise HistoryError(f"history={place!r} cannot be used: {error}", hint="nothing was changed") from error
         with History.open(copy, shown=repr(place)) as history:
             yield history

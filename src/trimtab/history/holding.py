@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from trimtab.errors import HistoryError
+from trimtab.history.schema import beside
 
 __all__ = ["DatabaseHolding", "FileHolding", "Holding", "holding_of"]
 
@@ -24,6 +25,12 @@ _KIND = 0x7472696D
 
 _IMPORT = 0
 """Stands in the place of a study's number for who takes studies in: those begin at 1."""
+
+_LASTING = text(
+    "select set_config(name, '0', false) from pg_settings"
+    " where name in ('idle_session_timeout', 'lock_timeout', 'statement_timeout')"
+)
+"""Takes the limits of a server, a role or a database off a connection whose locks last for hours, or that waits for one."""
 
 _NO_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What a file system says that has none; then nothing is held against others there."""
@@ -62,7 +69,7 @@ class FileHolding(Holding):
 
     def __init__(self, database: Path) -> None:
         super().__init__()
-        self._database, self._path = database, database.with_name(database.name + "-held")
+        self._database, self._path = database, beside(database, "-held")
         self._handle: int | None = None
         self._lock = threading.Lock()
 
@@ -96,12 +103,17 @@ class FileHolding(Holding):
             os.close(handle)
 
     def _opened(self) -> int:
-        """Whoever may write the history may write this."""
+        """Whoever may write the history may write this: root gives it to the history's owner, as SQLite does with its own."""
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            own, mode = os.fstat(handle), self._database.stat().st_mode & 0o666
-            if own.st_uid == os.geteuid() and own.st_mode & 0o777 != mode:
-                os.fchmod(handle, mode)
+            own, wanted = os.fstat(handle), self._database.stat()
+            if own.st_uid == os.geteuid():
+                is_other = (own.st_uid, own.st_gid) != (wanted.st_uid, wanted.st_gid)
+                if is_other and own.st_nlink == 1 and not own.st_size:  # nothing of root's was put in its place
+                    with contextlib.suppress(OSError):  # a group that this user is not in, or a disk without owners
+                        os.fchown(handle, wanted.st_uid if own.st_uid == 0 else -1, wanted.st_gid)
+                if own.st_mode & 0o777 != (mode := wanted.st_mode & 0o666):
+                    os.fchmod(handle, mode)
         except OSError as error:
             raise HistoryError(
                 f"cannot use file={str(self._path)!r}, which shows who goes on with a study: {error.strerror}",
@@ -163,6 +175,7 @@ class DatabaseHolding(Holding):
     def _asked(self, function: str, study_id: int) -> bool:
         if self._connection is None:
             self._connection = self._engine.connect()
+            self._connection.execute(_LASTING)
             for each in sorted(self._held):
                 self._asked("pg_try_advisory_lock", each)
         values = {"kind": _KIND, "study": study_id}
@@ -173,6 +186,7 @@ class DatabaseHolding(Holding):
         """Over a connection of its own: whoever waits keeps nobody from taking a study. May raise the driver's errors."""
         values = {"kind": _KIND, "study": _IMPORT}
         with self._engine.connect() as connection:
+            connection.execute(_LASTING)
             connection.execute(text("select pg_advisory_lock(:kind, :study)"), values)
             try:
                 yield

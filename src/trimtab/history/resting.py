@@ -9,7 +9,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from trimtab.history.schema import make_engine, sqlite_engine
+from trimtab.history.schema import beside, make_engine, sqlite_engine
 
 __all__ = ["connect_to_read", "make_reader"]
 
@@ -67,5 +67,5 @@ def _uri(path: Path) -> str:
 def _is_readable_at_rest(path: Path, why: object) -> bool:
     """Whether the file itself holds all of it: what was written last may still stand in the log beside it."""
     code = getattr(why, "sqlite_errorcode", 0) & 0xFF
-    log = path.with_name(f"{path.name}-wal")
+    log = beside(path, "-wal")
     return code in _UNOPENED and not (log.exists() and log.stat().st_size)

@@ -37,6 +37,7 @@ from trimtab.redact import remember
 __all__ = [
     "PASSWORD",
     "SCHEMA_VERSION",
+    "beside",
     "event_table",
     "make_engine",
     "make_private",
@@ -245,9 +246,15 @@ def _make_directory(directory: Path) -> None:
 
 def make_private(path: Path) -> None:
     """A new file is its owner's alone: reasons and settings speak of servers. One that is there keeps its mode."""
-    # a file that cannot be made is told by the driver, with its name
+    # a file that cannot be made is told by the driver, with its name; a link may lead to where there is none yet
     with suppress(OSError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def beside(path: Path, end: str) -> Path:
+    """The file beside a SQLite history that has its name and `end`: beside the file itself, as SQLite puts its own, also where
+    `path` is a link to it."""
+    return Path(f"{os.path.realpath(path)}{end}")
 
 
 def _set_pragmas(connection: Any, _record: object) -> None:
@@ -273,7 +280,7 @@ def sync_sqlite(path: Path) -> None:
         HistoryError: the disk refuses.
     """
     try:
-        log = os.open(path.with_name(path.name + "-wal"), os.O_RDONLY)
+        log = os.open(beside(path, "-wal"), os.O_RDONLY)
     except FileNotFoundError:
         return
     try:

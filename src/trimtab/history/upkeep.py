@@ -16,6 +16,7 @@ from trimtab.history import rows
 from trimtab.history.resting import connect_to_read, make_reader
 from trimtab.history.schema import (
     SCHEMA_VERSION,
+    beside,
     event_table,
     make_engine,
     make_private,
@@ -253,8 +254,8 @@ def compact(place: str | Path) -> tuple[int, int]:
 def _size(engine: Engine) -> int:
     path = _file_of(engine)
     if path is not None:
-        beside = (path.with_name(path.name + end) for end in ("", "-wal"))
-        return sum(file.stat().st_size for file in beside if file.exists())
+        files = (beside(path, end) for end in ("", "-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
     with engine.connect() as connection:
         sizes = (connection.scalar(select(func.pg_total_relation_size(table))) for table in metadata.tables)
         return sum(int(size or 0) for size in sizes)

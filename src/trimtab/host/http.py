@@ -15,8 +15,10 @@ def http_connection(host: str, port: int | None, *, is_encrypted: bool, timeout_
 
     The certificate is not checked, for nothing secret is sent: the load checks it.
     """
-    from http.client import HTTPConnection, HTTPSConnection
+    from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPSConnection
 
+    if port is None:  # the library would look for one in the host, and take the end of an IPv6 address for it
+        port = HTTPS_PORT if is_encrypted else HTTP_PORT
     if not is_encrypted:
         return HTTPConnection(host, port, timeout=timeout_s)
     import ssl

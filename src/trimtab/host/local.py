@@ -110,9 +110,12 @@ class LocalHost:
             with Folder.open(path.parent) as folder:
                 folder.write(path.name, copy, beside=_beside(path.name))
         except OSError as error:
+            is_mounted = error.errno == errno.EBUSY  # as single files of a container are: nothing can take its place
             raise TargetError(
                 f"cannot write file={str(path)!r}: {error.strerror}",
-                hint="check that the folder is writable for this user, and that the disk is not full",
+                hint="it is mounted by itself, and can only be written to: mount its folder instead"
+                if is_mounted
+                else "check that the folder is writable for this user, and that the disk is not full",
             ) from error
 
     def write_in_place(self, path: Path, content: bytes) -> None:

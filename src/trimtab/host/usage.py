@@ -139,7 +139,7 @@ class ThreadClock:
         n_seen = 0
         with suppress(OSError), os.scandir(self._root / f"proc/{pid}/task") as entries:
             for entry in entries:
-                head, _, rest = _text(Path(entry.path) / "stat").rpartition(")")
+                head, _, rest = _text(f"{entry.path}/stat").rpartition(")")
                 n_seen += bool(rest)
                 if head.partition("(")[2].startswith(self._names):
                     words = rest.split()
@@ -153,12 +153,18 @@ def _family(root: Path, pid: int) -> Iterator[int]:
     while waiting:
         each = waiting.pop()
         yield each
-        if by_parent is None:
-            found = [int(child) for child in _text(root / f"proc/{each}/task/{each}/children").split()]
-        else:
-            found = by_parent.get(each, [])
+        found = _children_of(root, each) if by_parent is None else by_parent.get(each, [])
         waiting += [child for child in found if child not in seen]
         seen.update(found)
+
+
+def _children_of(root: Path, pid: int) -> list[int]:
+    """The kernel lists a process under the thread that has started it, whichever of its parent's that was."""
+    found: list[int] = []
+    with suppress(OSError), os.scandir(root / f"proc/{pid}/task") as threads:
+        for thread in threads:
+            found += map(int, _text(f"{thread.path}/children").split())
+    return found
 
 
 def _children(root: Path) -> dict[int, list[int]]:
@@ -181,10 +187,15 @@ def _status(root: Path, pid: int) -> dict[str, int]:
     return found
 
 
-def _text(path: Path) -> str:
+def _text(path: Path | str) -> str:
+    """A file of the kernel's; "" where it cannot be read. A name in it may end with half a letter: it is cut off after 15 bytes.
+
+    Unbuffered: a server has a thousand threads, and their files are read once a second.
+    """
     try:
-        return path.read_text()
-    except (OSError, UnicodeDecodeError):
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode(errors="replace")
+    except OSError:
         return ""
 
 

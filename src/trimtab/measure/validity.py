@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from trimtab.units import format_percent
 
@@ -21,6 +22,15 @@ _MAX_WAIT_SHARE = 0.05
 _MAX_SHED_SHARE = 0.001
 _MIN_ACHIEVED_SHARE = 0.99
 
+_MOST_DIGITS = 9
+
+
+def _beyond(value: float, limit: float, digits: int, text: Callable[[float, int], str] = format_percent) -> str:
+    """`value` as `text` writes it, with as many digits as it takes to tell it from the `limit` that it is beyond."""
+    while digits < _MOST_DIGITS and text(value, digits) == text(limit, digits):
+        digits += 1
+    return text(value, digits)
+
 
 def cpu_limit(cpu_share: float, n_threads: int) -> str:
     """Why the generator's CPU was the bottleneck; "" when it was not.
@@ -32,7 +42,8 @@ def cpu_limit(cpu_share: float, n_threads: int) -> str:
     if cpu_share <= _MAX_CPU_SHARE * n_threads:
         return ""
     cores = "its core" if n_threads == 1 else f"the {n_threads} cores of its threads"
-    return f"the load generator used {format_percent(cpu_share / n_threads)} of {cores} (limit {format_percent(_MAX_CPU_SHARE)})"
+    used = _beyond(cpu_share / n_threads, _MAX_CPU_SHARE, 0)
+    return f"the load generator used {used} of {cores} (limit {format_percent(_MAX_CPU_SHARE)})"
 
 
 def starvation(wait_share: float | None) -> str:
@@ -43,7 +54,8 @@ def starvation(wait_share: float | None) -> str:
     """
     if wait_share is None or wait_share <= _MAX_WAIT_SHARE:
         return ""
-    return f"waited for a core {format_percent(wait_share)} of the time (limit {format_percent(_MAX_WAIT_SHARE)})"
+    waited = _beyond(wait_share, _MAX_WAIT_SHARE, 0)
+    return f"waited for a core {waited} of the time (limit {format_percent(_MAX_WAIT_SHARE)})"
 
 
 def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float, wakeup_p99_ms: float | None = None) -> str:
@@ -58,7 +70,8 @@ def lateness_limit(lateness_p99_ms: float | None, response_p50_ms: float, wakeup
     limit_ms = max(_MAX_LATENESS_MS, share_ms)
     for name, p99_ms in (("lateness", lateness_p99_ms), ("wake-up delay", wakeup_p99_ms)):
         if p99_ms is not None and p99_ms > limit_ms:
-            return f"the load generator was late itself: {name} p99={p99_ms:.3g} ms (limit {limit_ms:.3g} ms)"
+            late = _beyond(p99_ms, limit_ms, 3, lambda ms, digits: f"{ms:.{digits}g}")
+            return f"the load generator was late itself: {name} p99={late} ms (limit {limit_ms:.3g} ms)"
     return ""
 
 
@@ -72,9 +85,10 @@ def overload(*, offered: int, shed: int, done: int, users: int) -> str:
         users: connections; so many requests may be under way at the window's end and not at its start, without overload.
     """
     if offered > 0 and shed > _MAX_SHED_SHARE * offered:
-        return f"{format_percent(shed / offered, 1)} of the requests were dropped (limit {format_percent(_MAX_SHED_SHARE, 1)})"
+        dropped = _beyond(shed / offered, _MAX_SHED_SHARE, 1)
+        return f"{dropped} of the requests were dropped (limit {format_percent(_MAX_SHED_SHARE, 1)})"
     behind = offered - shed - done
     if behind > max((1 - _MIN_ACHIEVED_SHARE) * offered, users):
-        least = format_percent(_MIN_ACHIEVED_SHARE)
-        return f"only {format_percent(done / offered, 1)} of the requests that were due were done (limit {least})"
+        achieved, least = _beyond(done / offered, _MIN_ACHIEVED_SHARE, 1), format_percent(_MIN_ACHIEVED_SHARE)
+        return f"only {achieved} of the requests that were due were done (limit {least})"
     return ""

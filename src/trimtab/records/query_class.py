@@ -44,6 +44,11 @@ class QueryClass:
     gained_ms: float
     settings: Mapping[str, str]
 
+    @property
+    def is_faster(self) -> bool:
+        """Whether its settings are proven faster: those that are pinned were not measured against others."""
+        return self.gain_low > 1
+
 
 def classes_to_json(classes: Iterable[QueryClass]) -> str:
     """As the text of an event of kind `CLASSES_KEPT`."""

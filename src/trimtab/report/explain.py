@@ -80,11 +80,13 @@ def kept_ranks(explanation: Explanation, n_trials: int) -> KeptRanks:
 
 def _read(kept: KeptRanks) -> Explanation:
     if kept.consensus is None:
-        return Explanation(consensus=None, text=kept.text)
+        return Explanation(consensus=None, text=clean(kept.text))
     from trimtab.history import from_json
 
     try:
-        return Explanation(consensus=from_json(importance.Consensus, kept.consensus, "importance"), text=kept.text)
+        return Explanation(
+            consensus=from_json(importance.Consensus, kept.consensus, "importance"), text=clean(kept.text)
+        )
     except ValueError as error:
         raise HistoryError(f"the study's verdict cannot be read: {error}", hint="it is damaged") from error
 

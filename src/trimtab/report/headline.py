@@ -33,7 +33,7 @@ _NAMED = 3
 
 def headline(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) -> str:
     """One sentence; a gain is claimed only for a proven winner, and always with its interval."""
-    return _said(study, trials, best).replace("times as fast", times_of(study))
+    return clean(_said(study, trials, best)).replace("times as fast", times_of(study))
 
 
 def times_of(study: StudyRecord) -> str:

@@ -49,7 +49,7 @@ def write_html(
 
     Raises:
         UsageError: the file cannot be written; a report that was there before stays whole.
-        OSError: the disk is full; the same.
+        OSError: the disk is full, or nobody reads what goes into a pipe; the same.
     """
     _write(render_html(study, trials, classes), path)
 
@@ -118,8 +118,8 @@ def _write(page: str, path: str | Path) -> None:
                 shutil.copymode(goal, part)
             part.replace(goal)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise  # no other path is asked for: a disk that is full is told as everywhere
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE):
+            raise  # no other path is asked for: a full disk, and a reader who has gone, are told as everywhere
         raise _refused(path, error.strerror) from error
 
 

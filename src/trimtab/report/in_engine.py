@@ -67,8 +67,9 @@ def advice_toml(classes: Sequence[QueryClass]) -> str:
     total = sum(each.total_ms for each in classes) or 1.0
     helped: dict[tuple[str, str], float] = defaultdict(float)
     for each in classes:
-        for name, value in each.settings.items():
-            helped[name, value] += each.total_ms
+        if each.is_faster:
+            for name, value in each.settings.items():
+                helped[name, value] += each.total_ms
     lines = [
         f'{name} = "{value}"  # faster for {ms / total:.0%} of the time'
         for (name, value), ms in sorted(helped.items())

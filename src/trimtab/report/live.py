@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -28,6 +28,15 @@ __all__ = ["Progress"]
 
 _SHOWN_TRIALS = 12
 """Rows of the live table: with its head and foot it fits a terminal of 24 lines."""
+
+_COLUMNS = ("trial", "role", "status", "times as fast", "best")
+_WHAT = "changed, or why it failed"
+"""The last column, which takes what the others leave."""
+_SPARED = (4, 1)
+"""Of the columns those that a narrow terminal goes without: the head has the best, and a trial's role tells least."""
+_LEAST_ROOM = 16
+_GAP = 2
+"""Columns of the terminal between two of the table."""
 
 _SHOWN_KNOBS = 4
 """Changed knobs named in a trial's line; the report has them all."""
@@ -181,19 +190,33 @@ class Progress:
         return Group(head, self._table(), foot)
 
     def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        for name in ("trial", "role", "status", "times as fast", "best", "changed, or why it failed"):
-            is_last = name.startswith("changed")
-            table.add_column(name, no_wrap=True, overflow="ellipsis", justify="right" if name == "trial" else "left",
-                             ratio=1 if is_last else None)  # fmt: skip
-        for row in self._rows:
-            what = "; ".join(part for part in (row.missed, row.what) if part)
-            cells = (row.role, row.status, row.gain, row.best, what)
-            styles = ("", row.style, "", "green", "dim")
-            table.add_row(
-                str(row.number), *(Text(cell, style=style) for cell, style in zip(cells, styles, strict=True))
-            )
+        rows = [_cells(row) for row in self._rows]
+        shown, room = _fitting(rows, self._console.width)
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
+        for i in shown:
+            table.add_column(_COLUMNS[i], no_wrap=True, justify="right" if i == 0 else "left")
+        table.add_column(_WHAT, no_wrap=True, overflow="ellipsis", max_width=room)
+        for row in rows:
+            table.add_row(*(row[i] for i in shown), row[-1])
         return table
+
+
+def _cells(row: _Row) -> tuple[Text, ...]:
+    """By column, what was changed or went wrong as the last one."""
+    what = "; ".join(part for part in (row.missed, row.what) if part)
+    texts = (str(row.number), row.role, row.status, row.gain, row.best, what)
+    styles = ("", "", row.style, "", "green", "dim")
+    return tuple(Text(text, style=style) for text, style in zip(texts, styles, strict=True))
+
+
+def _fitting(rows: Sequence[Sequence[Text]], width: int) -> tuple[list[int], int]:
+    """Which columns have room beside the last one, and what is left for that: none is cut off, some are left out instead."""
+    widths = [max([len(name), *(row[i].cell_len for row in rows)]) + _GAP for i, name in enumerate(_COLUMNS)]
+    shown = list(range(len(_COLUMNS)))
+    for spared in _SPARED:
+        if width - sum(widths[i] for i in shown) < _LEAST_ROOM:
+            shown.remove(spared)
+    return shown, max(_LEAST_ROOM, width - sum(widths[i] for i in shown))
 
 
 def _words(name: Role | str) -> str:

@@ -60,8 +60,15 @@ def _row(number: int, each: PassSummary, kind: str) -> PassRow:
         cost=format_duration(each.cost_s),
         gain=each.gain,
         has_gained=each.has_gained,
-        brought=f"+{percent_text(each.gain - 1)}" if each.has_gained else "nothing",
+        brought=_brought(each),
     )
+
+
+def _brought(each: PassSummary) -> str:
+    if not each.has_gained:
+        return "nothing"
+    # The first config that meets the constraints may be no faster than one that misses them.
+    return f"+{percent_text(each.gain - 1)}" if each.gain > 1 else "a config that meets the constraints"
 
 
 def passes_note(verdict: Verdict) -> str:

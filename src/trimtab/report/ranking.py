@@ -98,7 +98,8 @@ def _headline(consensus: Consensus) -> str:
         return "The only knob has an effect."
     share = sum(entry.score for entry in consensus.knobs[: consensus.knee])
     first = "the first knob" if consensus.knee == 1 else f"the first {consensus.knee} knobs"
-    return f"Tune {first} of {len(consensus.knobs)}: {percent_text(share)} of the effect seen is theirs."
+    whose = "its own" if consensus.knee == 1 else "theirs"
+    return f"Tune {first} of {len(consensus.knobs)}: {percent_text(share)} of the effect seen is {whose}."
 
 
 def _table(study: StudyRecord, consensus: Consensus, top: int | None, n_columns: int) -> Table:

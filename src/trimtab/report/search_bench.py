@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trimtab.report.printing import printing
+from trimtab.report.printing import PLAIN_WIDTH, printing
 from trimtab.report.words import clean, counted
 from trimtab.units import format_percent
 
@@ -28,7 +28,10 @@ def print_search_bench(found: Mapping[str, Any], console: Console | None = None)
     head = f"{clean(found['study'])}: {recorded}; {how}; noise {format_percent(found['noise'], 1)} a trial"
     with printing(console) as out:
         out.print(Text(head, style="dim"))
+        width = out.width
+        out.width = max(width, PLAIN_WIDTH)  # a narrow terminal breaks the lines: figures are not cut off
         out.print(_table(found))
+        out.width = width
         out.print(Text(_verdict(found), style="bold"))
 
 

@@ -52,7 +52,8 @@ class Summary:
     Attributes:
         name: the study's name; `host`: where it was made, "" when unknown.
         workload: what the server was asked, by how many clients, at which rate.
-        result: "better", "no_improvement", "interrupted", or "running" while there is no verdict.
+        result: that of the verdict ("better", "no_improvement", "interrupted", "design", "bench"); where it has none, the
+            status of the study: "running", or how it ended without one.
         headline: the whole outcome in one sentence.
         metric, unit: of the objective; `objective` is its full text.
         times: what gains are called.
@@ -212,7 +213,7 @@ def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
         name=clean(study.name),
         host=first_line(study.machine.hostname),
         workload=_workload(study),
-        result=verdict.result or "running",
+        result=clean(verdict.result or study.status),
         headline=headline(study, trials, best),
         objective=clean(study.objective),
         metric=objective.metric,

@@ -73,8 +73,8 @@ def _sections(summary: Summary, explanation: Explanation, width: int) -> Iterato
         yield Text(summary.slower, style="yellow")
     yield from _warnings(summary)
     if summary.settings:
-        yield from _titled("Settings", _settings_table(summary))
-    yield from _worth(summary)
+        yield from _titled("Settings", _settings_table(summary, width))
+    yield from _worth(summary, width)
     if summary.contexts:
         yield from _titled("The contexts of the cycle", cycle_tables(summary))
     if summary.contenders:
@@ -122,25 +122,33 @@ def _keep_whole(table: Table, index: int, texts: Iterable[str]) -> None:
     table.columns[index].no_wrap = max(map(cell_len, texts), default=0) <= _NAME_WIDTH
 
 
-def _settings_table(summary: Summary) -> Table:
-    effect = ["takes effect"] if summary.has_restarts else []
-    table = make_table("knob", "yours", "tuned", *effect, "what it does")
-    _keep_whole(table, 0, (setting.knob for setting in summary.settings if not setting.is_opened))
+def _settings_table(summary: Summary, width: int) -> Table:
+    """One row a setting; where there are few columns, what it does is below its name."""
+    is_narrow = width < PLAIN_WIDTH
+    effect = ["takes\neffect" if is_narrow else "takes effect"] if summary.has_restarts else []
+    table = make_table("knob", "yours", "tuned", *effect, *([] if is_narrow else ["what it does"]))
+    if not is_narrow:
+        _keep_whole(table, 0, (setting.knob for setting in summary.settings if not setting.is_opened))
     for setting in summary.settings:
         knob = Text(setting.knob, style="bold")
         if setting.is_opened:
             knob.append(f" [{setting.safety.upper()}]", style="bold red")
         when = [Text(f"on {setting.restart}" if setting.restart else "")] if summary.has_restarts else []
-        table.add_row(knob, Text(setting.old), Text(setting.new, style="bold green"), *when, Text(setting.doc))
+        cells = (Text(setting.old), Text(setting.new, style="bold green"), *when)
+        if is_narrow:
+            below = [Padding(Text(setting.doc), (0, 0, 0, 4))] if setting.doc else []
+            table.add_row(Group(knob, *below), *cells)
+        else:
+            table.add_row(knob, *cells, Text(setting.doc))
     return table
 
 
-def _worth(summary: Summary) -> Iterator[RenderableType]:
+def _worth(summary: Summary, width: int) -> Iterator[RenderableType]:
     """What each setting brings, how the number of settings was found, and what was left out."""
     lines = summary.measured_lines
     untold = [f"Not measured, because {reason}: {', '.join(knobs)}." for reason, knobs in summary.unmeasured]
     if lines:
-        yield from _titled("What each setting is worth", _lines_table(lines))
+        yield from _titled("What each setting is worth", _lines_table(lines, width))
     elif untold:
         yield from _titled("What each setting is worth", Text("\n".join(untold)))
     remarks = [f"{line.knob}: {why}" for line in lines if (why := _why(line))]
@@ -165,16 +173,18 @@ def _by_number(summary: Summary) -> str:
     )
 
 
-def _lines_table(lines: Sequence[LineWorth]) -> Table:
-    table = make_table("knob", "with the others", "alone", "effect", right=("with the others", "alone"))
+def _lines_table(lines: Sequence[LineWorth], width: int) -> Table:
+    """One row a setting; where there are few columns, its effect is below its name."""
+    is_narrow, figures = width < PLAIN_WIDTH, ("with the others", "alone")
+    table = make_table("knob", *figures, *([] if is_narrow else ["effect"]), right=figures)
     for line in lines:
         style = {"proven": "green", "undecided": "yellow"}.get(line.verdict, "dim")
-        table.add_row(
-            Text(line.knob, style="bold"),
-            Text(_worth_text(line.without)),
-            Text(_worth_text(line.alone)),
-            Text(line.words, style=style),
-        )
+        knob, effect = Text(line.knob, style="bold"), Text(line.words, style=style)
+        worth = (Text(_worth_text(line.without)), Text(_worth_text(line.alone)))
+        if is_narrow:
+            table.add_row(Text("\n  ").join([knob, effect]), *worth)
+        else:
+            table.add_row(knob, *worth, effect)
     return table
 
 

@@ -27,13 +27,14 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from trimtab.errors import UsageError
-from trimtab.records import Context, Role, Status, Trial
+from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.search import Searcher, SearchProblem, create
 from trimtab.space import Config, Knob, KnobKind, Space, Value
 
 __all__ = ["TrimtabSampler"]
 
 _CONTEXT = Context(workload="optuna", clients=1)
+_SMALL_IS_GOOD = Objective("cost")
 _STATUS = {
     TrialState.COMPLETE: (Status.OK, Status.CRASHED),
     TrialState.PRUNED: (Status.STOPPED_EARLY, Status.INFRASTRUCTURE),
@@ -62,7 +63,7 @@ class _Reference:
         """0: as good as the first; 0.1: about a tenth worse."""
         if not self.is_ratio:
             return (loss - self.par) / (abs(self.par) or 1.0)
-        return math.log(loss / self.par) * math.copysign(1.0, self.par)
+        return _SMALL_IS_GOOD.loss(abs(loss), abs(self.par)) * math.copysign(1.0, self.par)
 
 
 class TrimtabSampler(BaseSampler):

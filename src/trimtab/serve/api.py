@@ -123,7 +123,7 @@ async def _show(hub: Hub, request: Request, body: None) -> Any:
 
 async def _join(hub: Hub, request: Request, body: JoinBody) -> Any:
     def joined(session: Session) -> dict[str, Any]:
-        client = session.join(body.name)
+        client = session.join(body.name, request=body.request)
         knobs = [{"name": knob.name, "kind": str(knob.kind)} for knob in session.task.space.knobs.values()]
         return {
             "client": client.id,

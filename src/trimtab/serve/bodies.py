@@ -40,9 +40,11 @@ class _Body(BaseModel):
 
 
 class JoinBody(_Body):
-    """A client's name is for people; it need not be unique."""
+    """A client's name is for people; it need not be unique. `request`: any text that is new for each client; a request that is
+    sent again with the same one takes in no other client."""
 
     name: Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    request: Annotated[str, Field(max_length=100)] = ""
 
 
 class FetchBody(_Body):

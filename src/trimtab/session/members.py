@@ -19,13 +19,14 @@ _MOST = 10_000
 
 @dataclass(slots=True)
 class Client:
-    """Somebody who makes trials."""
+    """Somebody who makes trials; `request`: what it has joined with, "" where nothing is known."""
 
     id: str
     name: str
     joined_at: float
     seen_at: float
     n_reports: int = 0
+    request: str = ""
 
 
 class Members:
@@ -42,18 +43,25 @@ class Members:
         self._session, self._patience_s, self._clock = session, patience_s, clock
         self._prover = ""
 
-    def join(self, name: str) -> Client:
-        """Takes a client in.
+    def join(self, name: str, *, request: str = "") -> Client:
+        """Takes a client in, once for each `request` ("": not known), which is sent again where its answer was lost. Where there
+        are too many, those that have said nothing for as long as `patience_s` make room.
 
         Raises:
-            ConflictError: there are too many.
+            ConflictError: there are too many that have.
         """
+        known = next((each for each in self.by_id.values() if request and each.request == request), None)
+        if known is not None:
+            return self.get(known.id)
+        now = self._clock()
+        if len(self.by_id) >= _MOST:
+            for silent in [each.id for each in self.by_id.values() if now - each.seen_at >= self._patience_s]:
+                del self.by_id[silent]
         if len(self.by_id) >= _MOST:
             raise ConflictError(
                 f"session={self._session!r} has n_clients={len(self.by_id)} already", hint="let some leave first"
             )
-        now = self._clock()
-        client = Client(secrets.token_hex(8), name, now, now)
+        client = Client(secrets.token_hex(8), name, now, now, request=request)
         self.by_id[client.id] = client
         return client
 

@@ -150,13 +150,13 @@ class Session:
 
     # ----- clients
 
-    def join(self, name: str) -> Client:
-        """Takes a client in.
+    def join(self, name: str, *, request: str = "") -> Client:
+        """Takes a client in; see `Members.join`.
 
         Raises:
             ConflictError: there are too many.
         """
-        client = self.members.join(name)
+        client = self.members.join(name, request=request)
         self.version += 1
         return client
 

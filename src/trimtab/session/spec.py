@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
@@ -161,8 +162,8 @@ class SessionSpec(_Model):
             raise UsageError(f"lease={self.lease!r} is not between 1s and 7d", hint='write a duration such as "10m"')
         return seconds
 
-    def space(self) -> Space:
-        """What may change.
+    def space(self, start: Mapping[str, Value] = MappingProxyType({})) -> Space:
+        """What may change; a knob that has no effect in a config is as in `start` there, else at its default.
 
         Raises:
             SpaceError: a knob or a constraint that is wrong.
@@ -170,7 +171,9 @@ class SessionSpec(_Model):
         knobs = [knob.knob() for knob in self.knobs]
         names = {knob.name for knob in knobs}
         given = {name: (value,) for name, value in self.baseline.items() if name in names}
-        return Space(knobs, [Constraint(text) for text in self.constraints], also_legal=given)
+        legal = {knob.name: (*given.get(knob.name, ()), knob.default) for knob in knobs}
+        knobs = [replace(knob, default=start.get(knob.name, knob.default)) for knob in knobs]
+        return Space(knobs, [Constraint(text) for text in self.constraints], also_legal=legal)
 
     def task(self) -> Task:
         """The task of the study behind the session.
@@ -185,6 +188,7 @@ class SessionSpec(_Model):
                 f"baseline names unknown knob={unknown[0]!r}", hint=f"use some of: {', '.join(space.knobs)}"
             )
         baseline = space.validate({**space.default(), **self.baseline})
+        space = self.space(baseline)
         if not space.is_feasible(baseline):
             raise SpaceError(
                 "the baseline breaks a constraint",

@@ -151,6 +151,7 @@ def not_left_running(history: History, record: StudyRecord, *, again: bool = Fal
 
     Raises:
         HistoryError: another process, perhaps on another machine, runs it; its status is left alone.
+        Interrupted: somebody asked a second time to stop (a KeyboardInterrupt inside).
     """
     if not history.hold(record.id):
         raise HistoryError(
@@ -162,13 +163,18 @@ def not_left_running(history: History, record: StudyRecord, *, again: bool = Fal
     except RefusedError:  # somebody else has written its trials, and may still run it
         raise
     except BaseException as error:
-        if isinstance(error, Interrupted) and not again:
-            error.hint = f"{error.hint}; the same command resumes"
         with suppress(HistoryError):
             if history.study(record.id).status == "running":
                 kept = record.verdict if record.verdict.is_better else None
                 history.update_study(record.id, status="proven" if kept else "interrupted", verdict=kept)
-        raise
+        if not isinstance(error, Interrupted | KeyboardInterrupt):
+            raise
+        # One signal more may have cut off the way back: that is for the dead-man then, or for `trimtab recover`.
+        sure = "`trimtab recover` makes sure that nothing is left changed"
+        asked = error if isinstance(error, Interrupted) else Interrupted(hint=sure)
+        if not again:
+            asked.hint = f"{asked.hint}; the same command resumes"
+        raise asked from None
     finally:
         history.let_go(record.id)
 

@@ -17,7 +17,7 @@ __all__ = ["Check", "checks_of"]
 
 _ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
-_REMARKS = ("memory use", "running config", "file system", "recover", "restart loses", "advice")
+_REMARKS = ("memory use", "running config", "file system", "write", "recover", "restart loses", "advice")
 """Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
 goes on without, or with in another form; and how to log in after a power cut."""
 

@@ -48,6 +48,7 @@ __all__ = [
 
 _CLAIM_S = 300.0
 _README = "README.txt"
+_KERNEL = ("/proc/", "/sys/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,6 +397,8 @@ def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
     if name.startswith(MOUNT):
         commands = [f"  {command}" for command in commands_for(copy)] if copy is not None else []
         return [f"{name}: options of a mounted file system. To put them back:", *commands] if commands else []
+    if name.startswith(_KERNEL):
+        return _by_hand_in_kernel(name, copy)
     if copy is None:
         return [f"{name}: there was no such file. To put it back: stop the server, remove the file."]
     if (table := table_of(name)) is not None:
@@ -405,4 +408,17 @@ def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
         f"{name}: lies here as {kept}. To put it back while the server is down, or before a restart:",
         f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {quote(kept)} {quote(name)}",
         "  Compare first (diff): what others have changed since would be lost.",
+    ]
+
+
+def _by_hand_in_kernel(name: str, copy: FileCopy | None) -> list[str]:
+    """The same of a file of the kernel, which takes a value and no file in its place; nothing of one that it does not have."""
+    from trimtab.systems.codec.scalar import SCALAR_ADDRESS, Scalar  # here: only few entries have such files
+
+    found = Scalar().find(copy.content.decode("latin-1"), SCALAR_ADDRESS) if copy is not None else None
+    if found is None:
+        return []
+    return [
+        f"{name}: a setting of the kernel. To put it back, as root:",
+        f"  echo {quote(found.value)} > {quote(name)}",
     ]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from trimtab.host import VolumeUse
     from trimtab.records import Context, DataRights, Fault, Play, QueryClass
+    from trimtab.space import Config
     from trimtab.systems.base import Snapshot
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ForensicTarget",
     "FoundServer",
     "GrantingTarget",
+    "LastingTarget",
     "PlayingTarget",
     "RestartableTarget",
     "RestrictedTarget",
@@ -84,6 +86,16 @@ class RestartableTarget(Protocol):
     @property
     def no_restart(self) -> str: ...
     def restart(self, snapshot: Snapshot) -> None: ...
+
+
+@runtime_checkable
+class LastingTarget(Protocol):
+    """A target that knows before a change whether it can stay; another one says so when it is asked for it (`apply`).
+
+    * `require_lasting(config)`: changes nothing; raises `ApplyError` where a part of it would not outlive the next restart.
+    """
+
+    def require_lasting(self, config: Config) -> None: ...
 
 
 @runtime_checkable

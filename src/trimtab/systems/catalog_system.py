@@ -430,7 +430,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         pid = self._reach.pid
         lines = [
             ("program", True, f"{self.catalog.kind}, {f'pid={pid}' if pid is not None else 'always there'}"),
-            *file_lines(self._channels),
+            *file_lines(self._channels, self._files.files),
             *named_disk_lines(self.settings.names.get("disk", ""), self.catalog.channel.values()),
             ("values", not notes, "; ".join(notes) or "as the program uses them"),
         ]

@@ -29,6 +29,7 @@ from trimtab.systems.pid_file import run_of
 from trimtab.systems.placeholder import filled
 from trimtab.systems.progress import LogProgress
 from trimtab.systems.session import LoginRefusedError
+from trimtab.systems.start_limit import once_it_may
 from trimtab.systems.store_probe import STORES, printed_beside, printed_counters, require_service, store_at
 from trimtab.systems.written import written_s
 
@@ -58,6 +59,7 @@ class AlwaysThere:
     runs_as: Account | None = None
     exit_code: int | None = None
     n_oom_kills = 0
+    later_s: Sequence[float] = ()
     start_s: float | None = None
     """From its last start by us to its first answer."""
 
@@ -375,7 +377,7 @@ class AlwaysThere:
             raise TargetError(text, hint="give `folder` in the target's table") from error.__cause__
 
     def _command(self, key: str, command: str) -> None:
-        self._require_success(key, command, self._run(command))
+        self._require_success(key, command, once_it_may(lambda: self._run(command)))
 
     def _require_success(self, key: str, command: str, result: CommandResult) -> None:
         self._output = result.output or self._output

@@ -15,6 +15,7 @@ from trimtab.redact import redact
 from trimtab.systems.account import user_name
 from trimtab.systems.base import KnobState
 from trimtab.systems.server_catalog import Denial
+from trimtab.systems.start_limit import OF_SYSTEMD
 from trimtab.units import counted, format_duration, format_size
 
 __all__ = [
@@ -33,9 +34,6 @@ __all__ = [
 
 Line = tuple[str, bool, str]
 """(check, is_fine, explanation)."""
-
-_OF_ROOT = ("systemctl", "service", "pg_ctlcluster")
-"""Programs that restart a server of systemd, for which they ask for root."""
 
 PASSWORD_FILES = "a file of password_files"
 """Where systems that a catalogue describes find a password later."""
@@ -97,7 +95,7 @@ def restart_line(no_restart: str, command: str | None = None) -> Line:
             f"{user_name()} ALL=(root) NOPASSWD: {redact(shlex.join([shutil.which(words[2]) or words[2], *words[3:]]))}"
         )
         return ("restart", False, f"restart={shown!r}: sudo asks for a password; a line for sudoers: {needed}")
-    is_roots = words[0] in _OF_ROOT and os.geteuid() != 0
+    is_roots = words[0] in OF_SYSTEMD and os.geteuid() != 0
     more = f"; {words[0]} may need root: `sudo -n {shown}` with a line in sudoers" if is_roots else ""
     return ("restart", True, f"by the command {words[0]!r} of the study file, which is not tried here{more}")
 

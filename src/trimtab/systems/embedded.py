@@ -44,11 +44,13 @@ class EmbeddedServer(ABC, Generic[P, C]):
         folder: where everything of the server is.
         owner: the lock on the folder: who holds it started the server and stops it.
         no_restart: "".
+        later_s: none: nobody else starts it.
     """
 
     KIND: ClassVar[str]
     START_S: ClassVar[float] = 60.0
     no_restart = ""
+    later_s: Sequence[float] = ()
 
     def __init__(
         self,

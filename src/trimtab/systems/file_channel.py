@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -94,8 +94,7 @@ class FileChannel:
             return 'no disk is known that the other targets use: name one, names = { disk = "sda" }'
         if copy is None:
             return self._unreadable()
-        can_write = os.access(self.path, os.W_OK, effective_ids=True)
-        return "" if can_write else f"file={str(self.path)!r} may only be written by root"
+        return "" if os.access(self.path, os.W_OK, effective_ids=True) else self._unwritable()
 
     def _lacking(self) -> str:
         """Why a file that is not there cannot be made; "" when it can."""
@@ -103,6 +102,29 @@ class FileChannel:
             return f"there is no file={str(self.path)!r}: name the one that the program reads"
         folder = str(self.path.parent)
         return "" if os.path.isdir(folder) else f"there is no folder={folder!r}: name the file that the program reads"
+
+    def unwritable(self) -> str:
+        """Why this user cannot write a file on a disk, or not put it back as it was; "" where that is possible, and of others.
+
+        Raises:
+            TargetError: it cannot be read.
+        """
+        copy = self.read() if self.is_lasting and not self.is_live else None
+        if self.is_live or not self.is_lasting or (copy is None and self._lacking()):
+            return ""  # `missing` says why nothing can be written there
+        place, right = (self.path, os.W_OK) if self._in_place else (self.path.parent, os.W_OK | os.X_OK)
+        if not os.access(place, right, effective_ids=True):
+            return f"this user may not write {'it' if self._in_place else 'into its folder'}"
+        if copy is not None and not self._in_place and os.geteuid() not in (0, copy.uid):
+            return f"it belongs to another user (uid={copy.uid}) and could not be put back as it was"
+        return ""
+
+    def _unwritable(self) -> str:
+        path = f"file={str(self.path)!r}"
+        if os.statvfs(self.path).f_flag & os.ST_RDONLY:
+            return f"{path} is mounted read-only, as it is in most containers"
+        is_root = os.geteuid() == 0
+        return f"the kernel does not let root write {path}" if is_root else f"{path} may only be written by root"
 
     def _unreadable(self) -> str:
         path = f"file={str(self.path)!r}"
@@ -352,13 +374,16 @@ class FileChannel:
         return FileFaultError(f"file={str(self.path)!r}: {error.message}", hint=error.hint)
 
 
-def file_lines(channels: Sequence[FileChannel]) -> list[tuple[str, bool, str]]:
-    """(check, is_fine, explanation) of the files of a system; those of the kernel, which are many, in one line.
+def file_lines(channels: Sequence[FileChannel], written: Collection[Path]) -> list[tuple[str, bool, str]]:
+    """(check, is_fine, explanation) of the files of a system; those of the kernel, which are many, in one line. A line more where
+    one of those that are `written` may not be.
 
     Raises:
         TargetError: one that is looked at cannot be read.
     """
     lines = [each.told() for each in channels if each.is_lasting or each.is_live]
+    closed = [f"{e.path}: {why}" for e in channels if e.path in written and (why := e.unwritable())]
+    lines += [("write", False, f"what stands there cannot be tuned: {'; '.join(closed)}")] if closed else []
     kernel = [each for each in channels if not (each.is_lasting or each.is_live)]
     if kernel:
         locked = [reason for each in kernel if (reason := each.missing(each.read()))]

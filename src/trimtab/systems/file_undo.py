@@ -19,6 +19,7 @@ from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.files import file_from_json
 from trimtab.systems.live_values import LiveValues
+from trimtab.systems.start_limit import started
 from trimtab.systems.undo import BY_FILES, InForceError, LeftDownError, Standing, Way
 
 __all__ = ["Place", "Undo"]
@@ -279,10 +280,7 @@ class Undo:
         """True, once it serves again with its files, and has what it had in itself alone."""
         lifecycle = self._lifecycle
         restarts()
-        if lifecycle.is_up():
-            lifecycle.restart()
-        else:
-            lifecycle.ensure_up()
+        started(lambda: lifecycle.restart() if lifecycle.is_up() else lifecycle.ensure_up(), lifecycle.later_s)
         lifecycle.health()
         self.set_again(self.lost(snapshot))
         return True

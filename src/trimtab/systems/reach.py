@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ class Lifecycle(Protocol):
         no_restart: why it cannot be restarted; "" when it can.
         exit_code: how its process ended, negative a signal; None while it runs, or when it is not our child.
         n_oom_kills: how many of its processes the kernel has killed at its own memory limit; 0 when it has none.
+        later_s: pauses after which the way back tries a start again that failed (see `start_limit`).
 
     `open` reaches it (one of our own is started) and changes nothing; `restart` and `ensure_up` return when it serves; all of
     them raise `TargetError`. `is_up` never raises.
@@ -36,6 +37,8 @@ class Lifecycle(Protocol):
     def exit_code(self) -> int | None: ...
     @property
     def n_oom_kills(self) -> int: ...
+    @property
+    def later_s(self) -> Sequence[float]: ...
     def open(self) -> None: ...
     def close(self) -> None: ...
     def is_up(self) -> bool: ...

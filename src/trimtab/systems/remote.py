@@ -19,6 +19,7 @@ from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, command_of
 from trimtab.systems.session import LoginRefusedError, Session, require_answer
 from trimtab.systems.settings import DatabaseSettings
+from trimtab.systems.start_limit import later_s, once_it_may
 from trimtab.systems.visit import Visit
 
 __all__ = ["CommandedServer", "RunningServer"]
@@ -144,6 +145,11 @@ class RunningServer(ABC, Generic[S, C]):
     def no_restart(self) -> str:
         """Why the server cannot be restarted; "" when it can."""
         return f"needs a restart, and the study file gives no {self.NEEDED} command"
+
+    @property
+    def later_s(self) -> Sequence[float]:
+        """See `Lifecycle`."""
+        return later_s(self._settings.restart or "")
 
     def is_up(self) -> bool:
         """Whether a login works."""
@@ -283,7 +289,7 @@ class CommandedServer(RunningServer[S, C]):
         """
         began = time.monotonic()
         try:
-            return self.host.run(self._restart_argv, timeout_s=self._settings.restart_timeout_s)
+            return once_it_may(lambda: self.host.run(self._restart_argv, timeout_s=self._settings.restart_timeout_s))
         except TargetError as error:
             if not self._is_recovering():
                 raise

@@ -179,7 +179,7 @@ class Rescue(ABC, Generic[R]):
             reach.health()
             return False
         restarts()
-        for pause_s in self.PAUSES_S:
+        for pause_s in (*self.PAUSES_S, *reach.later_s):
             time.sleep(pause_s)
             try:
                 await_end(lambda: reach.pid)

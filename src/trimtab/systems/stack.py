@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from trimtab.errors import SpaceError, TargetError, UsageError
 from trimtab.space import Config
 from trimtab.systems.base import KnobState, Snapshot, Target
-from trimtab.systems.capabilities import ForensicTarget, PlayingTarget
+from trimtab.systems.capabilities import ForensicTarget, LastingTarget, PlayingTarget
 from trimtab.systems.follow import depending, follows_of, require_followers
 from trimtab.systems.gate import check_harmless, require_open
 from trimtab.systems.host_budget import between_tiers, budgets, joined
@@ -353,11 +353,15 @@ class Stack:
             parts[tier][knob] = value
         return {tier: Config(part) for tier, part in parts.items()}
 
-    def preflight(self, config: Mapping[str, Value]) -> None:
+    def preflight(self, config: Mapping[str, Value], *, stays: bool = False) -> None:
         """Everything that can be known of `config` on every tier before the first byte of any is changed.
 
+        Args:
+            config: by the stack's names.
+            stays: whether it must outlive the next restart.
+
         Raises:
-            ApplyError: it cannot work, or a name in it does harm.
+            ApplyError: it cannot work, or not stay, or a name in it does harm.
         """
         parts = self.split(config)
         for tier in self.tiers:
@@ -365,6 +369,8 @@ class Stack:
                 with tier.asked():
                     check_harmless(parts[tier.name])
                     tier.target.preflight(parts[tier.name])
+                    if stays and isinstance(tier.target, LastingTarget):
+                        tier.target.require_lasting(parts[tier.name])
 
     def plan(
         self, config: Mapping[str, Value], *, now: Mapping[str, Value], models: Mapping[str, MemoryModel]

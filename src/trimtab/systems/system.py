@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import time
 from abc import abstractmethod
@@ -43,6 +44,12 @@ _POLL_S = 0.05
 
 LOG_LINES = 20
 """Of the server's log, shown after a failure."""
+
+_FAULTS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EIO, errno.ENOENT), Fault.ENVIRONMENT),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), Fault.RESOURCE),
+}
+"""Why a file could not be written -> whose fault it is; that the kernel refuses a value (EINVAL) is the config's."""
 
 S = TypeVar("S", bound=ServerSettings)
 R = TypeVar("R", bound=ServerReach)
@@ -212,18 +219,18 @@ class System(Catalogued[S, R]):
             ForeignChangeError: somebody else changed it meanwhile; what is still ours is taken back.
             RestoreError: it could not even be taken back.
         """
-        base = self._base if self._base is not None else self.snapshot()
-        is_touched = False
+        base, is_touched = self._base if self._base is not None else self.snapshot(), False
         try:
             with self._visit():
                 states = self.states()
                 check_config(config, states)
-                self._require_lasting(config, stays)
+                if stays:
+                    self.require_lasting(config)
                 own = self.announce(config)
                 self._sentry.changing(own)
                 is_touched = True
                 change, started = self._channel.change(config, states, base, stays=stays), time.monotonic()
-                change.write()
+                _write(change)
             applied = self._settled(change, started)
             with self._visit():
                 self.health()
@@ -255,8 +262,9 @@ class System(Catalogued[S, R]):
         text = f"{error.message}; with the settings as found the same command restarts it"
         return ApplyError(text, hint=error.hint, fault=Fault.CONFIG)
 
-    def _require_lasting(self, config: Config, stays: bool) -> None:
-        if stays and (why := self._channel.fleeting(config.keys())):
+    def require_lasting(self, config: Config) -> None:
+        """See `LastingTarget`."""
+        if why := self._channel.fleeting(config.keys()):
             what, _, hint = why.partition("; ")
             raise ApplyError(f"the config cannot be made to stay: {what}", hint=hint)
 
@@ -406,6 +414,22 @@ class System(Catalogued[S, R]):
             yield
         finally:
             self._lock.release()
+
+
+def _write(change: Change) -> None:
+    """Writes; that this user may not write a file, or that its disk is full, says nothing of the config.
+
+    Raises:
+        ApplyError, ForeignChangeError: see `Change`; with what is at fault where a file cannot be written.
+        TargetError: something else is in the way.
+    """
+    try:
+        change.write()
+    except TargetError as error:
+        fault = _FAULTS.get(error.__cause__.errno or 0) if isinstance(error.__cause__, OSError) else None
+        if fault is None or isinstance(error, ApplyError | ForeignChangeError):
+            raise
+        raise ApplyError(error.message, hint=error.hint, fault=fault) from error
 
 
 def _completed(own: Own, effective: Mapping[str, Value]) -> Own:

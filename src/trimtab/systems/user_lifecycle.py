@@ -18,6 +18,7 @@ from trimtab.systems.log import log_bytes
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_port import OwnPort
 from trimtab.systems.pid_file import PidFile
+from trimtab.systems.start_limit import later_s
 
 __all__ = ["CommandLifecycle"]
 
@@ -46,6 +47,10 @@ class CommandLifecycle(AlwaysThere):
     def no_restart(self) -> str:
         s = self.settings
         return "" if s.restart is not None or s.start is not None else super().no_restart
+
+    @property
+    def later_s(self) -> Sequence[float]:  # type: ignore[override]
+        return later_s(self.settings.restart or self.settings.start or "")
 
     @property
     def account(self) -> Account | None:  # type: ignore[override]

@@ -86,7 +86,7 @@ def commit(
         Interrupted: all are changed, and somebody has asked to stop meanwhile.
     """
     _require_no_other(file, study)
-    stack.preflight(config)
+    stack.preflight(config, stays=True)
     models = stack.models(context if context is not None else _one_client())
     entry = _begun(stack.snapshots(), study=study, purpose="apply", against="rollback", state_dir=state_dir)
     found = {snapshot.target: snapshot for snapshot in entry.snapshots}

@@ -57,6 +57,10 @@ Data = tuple[str, str]
 are made ready, and cleaned up, together."""
 
 
+_Ready = dict[Data, tuple[Workload, str | None]]
+"""Who has made what ready, and the options of tables that the target had then; None: it is under way, or was cut off."""
+
+
 def _data_of(inner: Workload) -> Data:
     settings = getattr(inner, "settings", None)
     place = getattr(getattr(inner, "database", None), "name", "") or getattr(settings, "database", "")
@@ -67,9 +71,7 @@ def _data_of(inner: Workload) -> Data:
 class _Under:
     """The workload of one context: its data is made ready once, and not touched between runs, unless `is_fresh`."""
 
-    def __init__(
-        self, inner: Workload, context: Context, ready: dict[Data, tuple[Workload, str]], is_fresh: bool
-    ) -> None:
+    def __init__(self, inner: Workload, context: Context, ready: _Ready, is_fresh: bool) -> None:
         self.inner, self.kind, self.protocols = inner, inner.kind, inner.protocols
         self.context, self._ready, self._is_fresh = context, ready, is_fresh
 
@@ -112,24 +114,37 @@ class _Under:
         if not isinstance(self.inner, ResettableWorkload):
             return None
         data, tables = _data_of(self.inner), endpoint.options.get("tables.changed", "")
-        if data in self._ready and not self._is_fresh:
-            if self._ready[data][1] != tables:
+        written_under = self._ready[data][1] if data in self._ready else None
+        if written_under is not None and not self._is_fresh:
+            if written_under != tables:
                 raise LoadError(
                     f"options of tables ({tables or 'as found'}) would not show: the data was written before they were set",
                     hint=f'give {_NAME} data = "fresh", or tune no options of tables',
                 )
             return None
+        # What one leaves behind that does not come to its end goes, too.
+        self._ready[data] = self.inner, None
         state = self.inner.reset(endpoint, report)
         self._ready[data] = self.inner, tables
         return state if state is None or self._is_fresh else replace(state, is_once=True)
 
     def clean_up(self, endpoint: Endpoint) -> None:
-        """What was made ready for any context goes."""
+        """What was made ready for any context goes, whichever of them cannot be cleaned up.
+
+        Raises:
+            LoadError: one of them; of several the first.
+        """
         made = list(self._ready.values())
         self._ready.clear()
+        failures: list[LoadError] = []
         for inner, _ in made:
             if isinstance(inner, ResettableWorkload):
-                inner.clean_up(endpoint)
+                try:
+                    inner.clean_up(endpoint)
+                except LoadError as error:
+                    failures.append(error)
+        if failures:
+            raise failures[0]
 
 
 class _ThreadedUnder(_Under):
@@ -148,7 +163,7 @@ class CycledWorkload:
     """
 
     def __init__(self, inner: Sequence[Workload], visits: Sequence[Visit], most: int, *, is_fresh: bool) -> None:
-        ready: dict[Data, tuple[Workload, str]] = {}
+        ready: _Ready = {}
         self.cycle = Cycle(visits=tuple(visits), most=most)
         self._under = [
             (_ThreadedUnder if isinstance(w, ThreadedWorkload) else _Under)(w, v.context, ready, is_fresh)

@@ -66,7 +66,7 @@ def _read(name: object, directory: Path) -> ScriptText:
     try:
         if file.stat().st_size > _MAX_BYTES:
             raise UsageError(f"script={path!r} is larger than 1 MiB", hint="a transaction has some dozen lines")
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")  # a byte order mark would be a part of the first statement
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeDecodeError):
             raise UsageError(f"script={path!r} is not UTF-8 text: {error}", hint="write it as UTF-8") from error

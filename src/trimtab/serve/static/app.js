@@ -251,13 +251,17 @@ async function showStudy(id) {
   try {
     found = await api(`/studies/${id}`);
   } catch (error) { // of another page than the one that is shown now, or for want of a token, which is asked for
-    if (state.shown === token && !document.getElementById("token")) main.replaceChildren(make("p", { class: "bad" }, error.message));
+    if (state.shown === token && !document.getElementById("token")) {
+      main.replaceChildren(make("p", { class: "bad" }, error.message));
+      token.isLoading = false; // a server that answers again is asked again
+    }
     return;
   }
   const row = state.sessions.find((each) => each.study_id === id);
   // One without clients here may be another process's: asking for it would take it over.
   const session = row && row.state !== "ended" && row.n_clients ? await api(`/sessions/${row.name}`).catch(() => ({})) : {};
   if (state.shown !== token) return;
+  token.isRead = state.isRead;
   const s = found.summary;
   const names = Object.keys(found.best).filter((name) => found.best[name] !== found.baseline[name]);
   const gain = s.gain ? `${text(s.gain.estimate)} (${text(s.gain.low)} to ${text(s.gain.high)})` : row && row.best ? text(row.best.gain) : text(s.best && s.best.gain && s.best.gain.estimate);
@@ -312,6 +316,7 @@ async function compare(id, other) {
   const place = document.getElementById("compared");
   if (!other) return place.replaceChildren();
   const found = await api(`/studies/${id}/compare?with=${other}`).catch((error) => ({ knobs: [], error }));
+  if (!place.isConnected || document.getElementById("other").value !== other) return undefined; // another one was chosen meanwhile
   place.replaceChildren(found.error ? make("p", { class: "bad" }, found.error.message)
     : table("", `${found.knobs.length} knobs differ, ${found.n_same} agree`, ["knob", "#this", "#other"], found.knobs.map((each) => [each.knob, ...each.texts])));
   return undefined;
@@ -339,10 +344,13 @@ function refresh() {
   }
   const id = state.shown.id;
   const row = state.sessions.find((each) => each.study_id === id);
-  const now = document.getElementById("now");
-  if (!now) return;
-  now.replaceChildren(...[runningTable(row), nowOfStudy(nowOf(id))].filter(Boolean));
   const known = row || state.studies.find((each) => each.id === id);
+  const now = document.getElementById("now");
+  if (!now) {
+    if (known && !state.shown.isLoading) showStudy(id);
+    return;
+  }
+  now.replaceChildren(...[runningTable(row), nowOfStudy(nowOf(id))].filter(Boolean));
   if (known && stateOf(id, row) !== state.shown.state) {
     state.shown.state = stateOf(id, row);
     const place = document.getElementById("buttons");
@@ -352,8 +360,8 @@ function refresh() {
     document.getElementById("state").replaceChildren(badge(row && row.state !== "ended" ? row.state : known.status));
   }
   const isBusy = ["SELECT", "BUTTON"].includes(document.activeElement.tagName) && known && known.status === "running";
-  // What has ended has a verdict, and as a rule no other trial.
-  const isOld = known && (known.n_trials !== state.shown.n || known.status !== state.shown.status);
+  // What has ended has a verdict, and as a rule no other trial; a page that was opened first knew of no other study.
+  const isOld = known && (known.n_trials !== state.shown.n || known.status !== state.shown.status || !state.shown.isRead);
   if (isOld && !isBusy && !state.shown.isLoading) showStudy(id);
 }
 

@@ -30,6 +30,7 @@ class Facts:
         beyond_rights: knobs that this user may not set although it may use SET GLOBAL.
         persisted: variables that SET PERSIST gives a value at the next start, whatever is in use now.
         has_mapped_log: whether the redo log is mapped into memory (persistent memory, tmpfs), so that it has no buffer.
+        no_restart: why its cluster keeps it from being restarted; "" when none does.
     """
 
     flavour: Flavour
@@ -38,6 +39,7 @@ class Facts:
     has_mapped_log: bool = False
     beyond_rights: frozenset[str] = frozenset()
     persisted: frozenset[str] = frozenset()
+    no_restart: str = ""
 
     @property
     def is_admin(self) -> bool:
@@ -66,7 +68,7 @@ class Facts:
         if reading.name in self.persisted:
             return CATALOG.pinned[CATALOG.sources["PERSISTED"]]
         if reading.is_late:
-            return ""
+            return self.no_restart
         if not self.may_set:
             return CATALOG.denied["no_right"].reason
         return CATALOG.denied["no_further_right"].reason if reading.name in self.beyond_rights else ""

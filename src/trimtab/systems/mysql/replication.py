@@ -1,12 +1,18 @@
-"""Whether another server takes part: this one replicates from it, or it from this one."""
+"""Whether another server takes part: this one replicates from it, or it from this one, or both are of one cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = ["has_replica", "is_replica"]
+__all__ = ["bound_by", "has_replica", "is_replica"]
+
+_GROUP, _ADDRESS = "group_replication_group_name", "wsrep_cluster_address"
+_NODES = "gcomm://"
 
 
 def is_replica(session: Session) -> bool:
@@ -18,3 +24,18 @@ def is_replica(session: Session) -> bool:
 def has_replica(session: Session) -> bool:
     """Whether another server takes part at either end; False when this user may not know."""
     return is_replica(session) or session.finds(server_catalog("mysql").sql["dumps"])
+
+
+def bound_by(session: Session, variables: Mapping[str, Reading]) -> str:
+    """What of the catalogue's `denied` keeps a server of a cluster from being restarted; "" when nothing does.
+
+    A Galera node joins those that its address names; where none runs it ends at once, unless the address is empty, which makes a
+    cluster. A member of a group comes back as a secondary, which is read-only; the last one finds no group at all.
+    """
+    group, address = (variables[name].text if name in variables else "" for name in (_GROUP, _ADDRESS))
+    if group:
+        return "in_group"
+    names_nodes = address.startswith(_NODES) and bool(address.removeprefix(_NODES).partition("?")[0])
+    if not names_nodes:
+        return ""
+    return "last_node" if [str(n) for _, n in session.rows(server_catalog("mysql").sql["nodes"])] == ["1"] else ""

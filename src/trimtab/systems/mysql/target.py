@@ -25,7 +25,7 @@ from trimtab.systems.mysql.pool import MEMORY_FACTS, with_live_range
 from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
-from trimtab.systems.mysql.replication import has_replica
+from trimtab.systems.mysql.replication import bound_by, has_replica
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.mysql.variables import from_mariadb, from_mysql, persisted_text
@@ -85,7 +85,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
     def _look(self) -> tuple[dict[str, Reading], Facts]:
         with self._reach.connect() as session:
             variables = self._variables(session)
-            grants = [str(row[0]) for row in session.rows("SHOW GRANTS")]
+            grants, bound = [str(row[0]) for row in session.rows("SHOW GRANTS")], bound_by(session, variables)
             facts = Facts(
                 flavour=self._flavour_of(session),
                 may_set=grant.may_set(grants),
@@ -93,11 +93,12 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
                 has_replica=has_replica(session),
                 has_mapped_log="innodb_log_file_mmap" in variables and variables["innodb_log_file_mmap"].value is True,
                 persisted=frozenset(n for n, variable in variables.items() if persisted_text(variable) is not None),
+                no_restart=CATALOG.denied[bound].reason if bound else "",
             )
         return variables, facts
 
     def _states_of(self, readings: Mapping[str, Reading], facts: Any) -> Mapping[str, KnobState]:
-        can_restart = self.settings.allow_restart and not self._reach.no_restart
+        can_restart = self._can_restart and not facts.no_restart
         return with_live_range(super()._states_of(readings, facts), readings, can_restart=can_restart)
 
     def _memory_facts(self) -> Mapping[str, float]:
@@ -156,11 +157,12 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         rights = "may use SET GLOBAL" if facts.may_set else "may not use SET GLOBAL: see the locked knobs"
         files = f"Trimtab's own option file {reach.include_file}"
         lost = "no include_file: changes are lost at the server's next restart"
+        shared = facts.no_restart or ("replicates from or to another server" if facts.has_replica else "none")
         settled = "nothing waits for a restart" if self._can_restart else "Trimtab makes no restart here"
         return [
             ("server", True, f"{facts.flavour} at {reach.endpoint()}"),
             ("role", not is_read_only, role),
-            ("replication", True, "replicates from or to another server" if facts.has_replica else "none"),
+            ("replication", True, shared),
             ("rights", facts.may_set, f"user {user} {rights}"),
             ("files", True, lost if reach.include_file is None else files),
             ("pending", found is None, settled if found is None else "; ".join(found)),

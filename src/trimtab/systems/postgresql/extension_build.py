@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +102,8 @@ def built(bin_dir: Path | None, account: Account | None) -> Path:
     goal = cache_root() / "extension" / _digest(sources) / "trimtab.so"
     if not goal.exists():
         _compile(sources, goal, (_NO_FILE,))
+        with suppress(OSError):  # of somebody else's cache; what comes of it is said below
+            goal.parent.chmod(0o755)
     if account is not None and not can_enter(goal.parent, account):
         raise TargetError(
             f"user={account.name!r}, as whom the server runs, cannot reach folder={str(goal.parent)!r}",
@@ -132,7 +135,6 @@ def _compile(sources: Sources, goal: Path, flags: tuple[str, ...] = ()) -> None:
                 wrong = next((line for line in done.output.splitlines() if "error" in line), done.output[:200])
                 raise TargetError(f"the extension cannot be built: {wrong}", hint=_HINT)
             made.chmod(0o755)
-            goal.parent.chmod(0o755)
             os.replace(made, goal)
     except OSError as error:
         raise TargetError(f"folder={str(goal.parent)!r} cannot be written: {error.strerror}", hint=_HINT) from error

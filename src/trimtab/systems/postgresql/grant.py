@@ -8,10 +8,23 @@ from trimtab.records import DataRights
 from trimtab.systems.grants import granted
 from trimtab.systems.server_catalog import server_catalog
 
-__all__ = ["SINCE", "grant_text", "word"]
+__all__ = ["RESERVED", "SINCE", "grant_text", "word"]
 
 SINCE = 15
 """First version with GRANT ... ON PARAMETER and with the role pg_checkpoint."""
+
+
+_WORDS = """
+all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation column
+concurrently constraint create cross current_catalog current_date current_role current_schema current_time current_timestamp
+current_user default deferrable desc distinct do else end except false fetch for foreign freeze from full grant group having
+ilike in initially inner intersect into is isnull join lateral leading left like limit localtime localtimestamp natural not
+notnull null offset on only or order outer overlaps placing primary references returning right select session_user similar
+some symmetric system_user table tablesample then to trailing true union unique user using variadic verbose when where window
+with
+"""
+RESERVED = frozenset(_WORDS.split())
+"""Words of the language that no role and no database is called by without quotes, up to version 18."""
 
 
 def _quoted(name: str) -> str:
@@ -20,7 +33,8 @@ def _quoted(name: str) -> str:
 
 def word(name: str) -> str:
     """An identifier, quoted only where it must be."""
-    return name if name.isidentifier() and name.islower() and name.isascii() else _quoted(name)
+    is_plain = name.isidentifier() and name.islower() and name.isascii() and name not in RESERVED
+    return name if is_plain else _quoted(name)
 
 
 def _wrapped(words: Iterable[str], width: int = 110) -> Iterator[str]:

@@ -38,17 +38,15 @@ _MAJORITY = 0.5
 """A setting that helps classes with less than this share of a role's time in a database is no default for it."""
 
 
-def state(connection: Connection) -> tuple[bool, bool, str]:
-    """Whether it is installed, whether this database has it, and its mode; "" when it is not loaded."""
-    ((is_here, is_made),) = connection.rows(
+def state(connection: Connection) -> tuple[bool, str, str]:
+    """Whether it is installed; what stands before the names that it has made in this database, its schema and a dot, "" where it
+    has made none; and its mode, "" when it is not loaded."""
+    ((is_here, schema, mode),) = connection.rows(
         "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'trimtab'), "
-        "EXISTS (SELECT FROM pg_proc WHERE proname = 'trimtab_export')"
+        "coalesce((SELECT quote_ident(nspname) || '.' FROM pg_proc JOIN pg_namespace n ON n.oid = pronamespace "
+        "WHERE proname = 'trimtab_export' LIMIT 1), ''), coalesce(current_setting('trimtab.mode', true), '')"
     )
-    return (
-        bool(is_here),
-        bool(is_made),
-        str(connection.value("SELECT coalesce(current_setting('trimtab.mode', true), '')")),
-    )
+    return bool(is_here), str(schema), str(mode)
 
 
 def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
@@ -58,7 +56,7 @@ def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
         connection: to the server.
         lacks: says why the extension cannot be built here; "" when it can.
     """
-    is_here, is_made, mode = state(connection)
+    is_here, schema, mode = state(connection)
     if not mode:
         missing = (
             "it is installed, and `trimtab engine --mode observe` loads it"
@@ -66,11 +64,11 @@ def lines(connection: Connection, lacks: Callable[[], str]) -> list[Line]:
             else "it is not installed: " + (lacks() or "`trimtab engine --install` builds and installs it")
         )
         return [(CHECK, False, f"the extension is not loaded: {missing}; a superuser may")]
-    if not is_made:
+    if not schema:
         return [(CHECK, False, "the extension is loaded; in this database run: CREATE EXTENSION trimtab")]
     says = "; while it is, trials measure its changes too" if mode == "tune" else ""
     try:
-        problem = connection.value("SELECT file_problem FROM trimtab_status()")
+        problem = connection.value(f"SELECT file_problem FROM {schema}trimtab_status()")
     except StatementError as error:
         if not error.is_denied:
             return [(CHECK, False, f"mode={mode}; {error.message}")]
@@ -88,7 +86,7 @@ def query_classes(connection: Connection, lacks: Callable[[], str]) -> list[Quer
     ((check, is_fine, text),) = lines(connection, lacks)
     if not is_fine and "file=" not in text:
         raise TargetError(f"{check}: {text}", hint=HINT)
-    return _exported(connection, "trimtab_export")
+    return _exported(connection, f"{state(connection)[1]}trimtab_export")
 
 
 def watched_classes(connection: Connection, preload: Preload) -> list[QueryClass]:
@@ -199,11 +197,11 @@ def _load(connection: Connection) -> str:
 
 
 def _set(connection: Connection, name: str, value: str) -> None:
-    is_here, is_made, now = state(connection)
+    is_here, schema, now = state(connection)
     if not now:
         raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {HINT}")
     try:
-        if is_here and not is_made:
+        if is_here and not schema:
             connection.rows("CREATE EXTENSION trimtab")
         connection.rows(f"ALTER SYSTEM SET trimtab.{name} = {literal(value)}")
         connection.rows("SELECT pg_reload_conf()")
@@ -218,10 +216,11 @@ def hint(connection: Connection, settings: Mapping[str, str]) -> dict[str, str]:
         UsageError: none of them can.
         TargetError: it is not loaded, or this user may not.
     """
-    if not state(connection)[2]:
+    _, schema, mode = state(connection)
+    if not mode:
         raise TargetError("the extension is not loaded", hint=f"trimtab engine --mode observe loads it; {HINT}")
     try:
-        known = {str(name) for (name,) in connection.rows("SELECT name FROM trimtab_parameters")}
+        known = {str(name) for (name,) in connection.rows(f"SELECT name FROM {schema}trimtab_parameters")}
     except StatementError as error:
         raise TargetError(f"{CHECK}: {error.message}", hint="in this database run: CREATE EXTENSION trimtab") from error
     found = {name: value for name, value in settings.items() if name in known}
@@ -252,8 +251,9 @@ def _defaults(classes: Sequence[QueryClass]) -> Iterator[str]:
         total = sum(each.total_ms for each in group) or 1.0
         helped: dict[tuple[str, str], float] = defaultdict(float)
         for each in group:
-            for name, value in each.settings.items():
-                helped[name, value] += each.total_ms
+            if each.is_faster:
+                for name, value in each.settings.items():
+                    helped[name, value] += each.total_ms
         for (name, value), ms in sorted(helped.items()):
             if ms / total > _MAJORITY:
                 share = f"-- faster for {ms / total:.0%} of the time"
@@ -263,7 +263,7 @@ def _defaults(classes: Sequence[QueryClass]) -> Iterator[str]:
 def _hints(classes: Sequence[QueryClass]) -> Iterator[str]:
     yield "-- Hints in the syntax of pg_hint_plan, by query id (see pg_stat_statements.queryid for the texts)."
     for each in classes:
-        if each.settings and each.gain_low > 1:
+        if each.settings and each.is_faster:
             sets = " ".join(f'Set({name} "{value}")' for name, value in each.settings.items())
             gain = f"{each.gain:.2f} times as fast ({each.gain_low:.2f} to {each.gain_high:.2f})"
             yield f"-- {each.query_id}: /*+ {sets} */  {gain}"

@@ -71,7 +71,13 @@ class Undo(ServerRescue):
     def _look(self, snapshot: Snapshot, own: Own) -> bool:
         if self._has_moved:
             return False
-        is_seen = self._read(snapshot, own)
+        try:
+            is_seen = self._read(snapshot, own)
+        except TargetError:
+            # A time-out of ours may still cut logins off, now and then: one of them has worked.
+            if not (snapshot.files and self._answers_after_signal()):
+                raise
+            is_seen = self._read(snapshot, own)
         if is_seen and any(self._is_unread(snapshot, own, name) for name in own.texts):
             # a restorer may have died between the file and the reload
             reload_and_wait(self._reach.connect)

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from trimtab.errors import LoadError
 from trimtab.workload.server import Session
+from trimtab.workload.stat_statements import schema_of_statistics
 
 __all__ = ["STATISTICS", "Counted", "Counters", "Statistics", "counters_of"]
 
@@ -52,12 +53,12 @@ class PostgresStatements:
 
     what, source = "statement", "pg_stat_statements"
 
-    def __init__(self, *, has_levels: bool) -> None:
+    def __init__(self, *, schema: str, has_levels: bool) -> None:
         # What a function runs, which is counted besides with track = all, is within the statement that calls it.
         asked = " AND toplevel" if has_levels else ""
         self._read = (
             "SELECT coalesce(sum(calls), 0)::float8, coalesce(sum(total_exec_time), 0)::float8 / 1000"
-            " FROM pg_stat_statements(false)"
+            f" FROM {schema}pg_stat_statements(false)"
             f" WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database()){asked}"
         )
 
@@ -167,9 +168,9 @@ def _postgres_statements(session: Session) -> PostgresStatements | None:
     """None where it is not made in this database, not loaded by the server, older than it, or not for this user."""
     for has_levels in (True, False):  # from its version 1.9 on
         with suppress(LoadError):
-            level = ", toplevel" if has_levels else ""
-            session.execute(f"SELECT total_exec_time{level} FROM pg_stat_statements(false) LIMIT 1")
-            return PostgresStatements(has_levels=has_levels)
+            schema, level = schema_of_statistics(session.execute), ", toplevel" if has_levels else ""
+            session.execute(f"SELECT total_exec_time{level} FROM {schema}pg_stat_statements(false) LIMIT 1")
+            return PostgresStatements(schema=schema, has_levels=has_levels)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from trimtab.errors import UsageError
 
@@ -63,7 +63,7 @@ class Place:
         try:
             url = urlsplit(text)
             host, port, options = (
-                url.hostname or "",
+                _host_of(url),
                 url.port or 0,
                 dict(parse_qsl(url.query, strict_parsing=bool(url.query))),
             )
@@ -96,3 +96,9 @@ class Place:
 
     def __str__(self) -> str:
         return self.text
+
+
+def _host_of(url: SplitResult) -> str:
+    """As it is written: case counts among the names of ssh's own configuration, and `hostname` is in small letters."""
+    written = url.netloc.rpartition("@")[2]
+    return written[1:].partition("]")[0] if written.startswith("[") else written.partition(":")[0]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from typing import Any
 
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan, Part
@@ -99,10 +100,25 @@ def _connect(links: Sequence[Link], parts: Sequence[Part], plan: LoadPlan, endpo
     for link in links:
         answer, _ = link.wait("connected", _CONNECT_S)
         if answer["is"] == "error":
-            text = f"from={link.place}: {answer['text']}"
-            if answer["kind"] == "connect":
-                raise cannot_connect(endpoint, plan.users, text)
-            raise no_threads(text) if answer["kind"] == "system" else cannot_start(endpoint, text)
+            raise _refusal(link.place, answer, endpoint, plan.users)
+
+
+_TLS = "tls: "
+"""In front of what is wrong with a file of certificates or of a key."""
+
+
+def _refusal(place: Place, answer: Mapping[str, Any], endpoint: Endpoint, users: int) -> LoadError:
+    """Why a generator cannot run its part."""
+    text = f"from={place}: {answer['text']}"
+    if answer["kind"] == "connect":
+        return cannot_connect(endpoint, users, text)
+    if answer["kind"] == "system":
+        return no_threads(text)
+    error = cannot_start(endpoint, text)
+    if not str(answer["text"]).startswith(_TLS):
+        return error
+    hint = "a generator reads certificates and keys on its own machine: put them there under the same path"
+    return LoadError(error.message, hint=hint)
 
 
 def _start(links: Sequence[Link]) -> list[float]:

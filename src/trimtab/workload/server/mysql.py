@@ -252,14 +252,16 @@ class MysqlServer(SqlServer):
                     others[int(other.execute("SELECT CONNECTION_ID()")[0][0])] = other
             # The pool ends before the sessions of its threads do.
             pool = stack.enter_context(ThreadPoolExecutor(_COPIERS))
-            copied = [pool.submit(self._copy, other, source, copy, waiting) for other in others.values()]
             try:
+                copied = [pool.submit(self._copy, other, source, copy, waiting) for other in others.values()]
                 self._copy(session, source, copy, waiting)
+                for each in copied:
+                    each.result()
             except BaseException:
+                # The pool would otherwise wait for what they copy, or for a lock that somebody else holds.
+                waiting.clear()
                 self._kill(others)
                 raise
-            for each in copied:
-                each.result()
 
     def _copy(self, session: Session, source: str, copy: str, waiting: deque[str]) -> None:
         """Copies tables until none is `waiting`, which other sessions may share; after an error none is."""

@@ -268,20 +268,16 @@ def _state(name: str, entry: object, site: Table) -> State:
     own = {key: entry[key] for key in ("request", "form", "query", "hidden", "needs") if key in entry}
     if bool(given) == ("request" in table):
         raise UsageError(f"{where} needs either request or requests", hint='for example: request = "GET /path"')
-    shared = Table(site.values, "[site]", _SITE_KEYS)
-    images = entry.get("images", site.values.get("images", True))
+    contains, nothing, images = (table if key in table else site for key in ("contains", "nothing", "images"))
+    given_images = images.values.get("images", True)
     return State(
         name=name,
         requests=tuple(_request(Table({**own, **request}, where, _REQUEST_KEYS)) for request in given or [{}]),
-        contains=tuple(
-            text.replace("{state}", name) for text in texts(table if "contains" in table else shared, "contains")
-        ),
-        nothing=tuple(
-            text.replace("{state}", name) for text in texts(table if "nothing" in table else shared, "nothing")
-        ),
+        contains=tuple(text.replace("{state}", name) for text in texts(contains, "contains")),
+        nothing=tuple(text.replace("{state}", name) for text in texts(nothing, "nothing")),
         pick=texts(table, "pick"),
-        reads_images=images is not False,
-        images=() if isinstance(images, bool) else texts(table, "images"),
+        reads_images=given_images is not False,
+        images=() if isinstance(given_images, bool) else texts(images, "images"),
         wait_s=table.seconds("wait", "0s", -1e-9),
         writes=table.flag("writes", False),
         limit_s=table.seconds("limit", "3s") if "limit" in table else 0.0,

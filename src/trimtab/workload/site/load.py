@@ -78,8 +78,10 @@ class SiteLoad:
     load: LoadModel
 
     @classmethod
-    def from_table(cls, table: Table, site: SiteFile, directory: Path) -> Self:
-        """Reads the keys `SITE_KEYS` of a [workload] table.
+    def from_table(
+        cls, table: Table, site: SiteFile, directory: Path, numbers: Mapping[str, int] | None = None
+    ) -> Self:
+        """Reads the keys `SITE_KEYS` of a [workload] table; `numbers` count instead of the site file's.
 
         Raises:
             UsageError: a wrong value.
@@ -102,6 +104,7 @@ class SiteLoad:
             site=_thinking(table, site),
             mix=table.choice("mix", tuple(site.mixes), next(iter(site.mixes))),
             address=address,
+            numbers=numbers or {},
             think_scale=table.number("think_scale", 1.0, 0.0, 1000.0),
             is_literal=table.choice("reading", ("normalised", "literal"), "normalised") == "literal",
             counts_sessions=counts_sessions,
@@ -168,11 +171,6 @@ class SiteLoad:
     def arrivals_s(self) -> float:
         """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
         return self.load.start_s + 2 * self.think_s
-
-    @property
-    def has_profile(self) -> bool:
-        """See `ProfiledWorkload`."""
-        return self.load.profile is not None
 
     def context(self, name: str) -> Context:
         """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""

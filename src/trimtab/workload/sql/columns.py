@@ -34,7 +34,7 @@ _COMPARED = (
 )
 _REVERSED = r"\${n}(?!\d)\s*(?:=|<>|!=|<=|>=|<|>)\s*(?P<column>{path})"
 _SYSTEM = re.compile(r'^"?(?:pg_|information_schema\b)|\."?pg_\w+"?$', re.IGNORECASE)
-_PAGE = r"\b(?P<word>LIMIT|OFFSET)\s+\${n}(?!\d)"
+_PAGE = r"\b(?:(?P<offset>OFFSET)|LIMIT|FETCH\s+(?:FIRST|NEXT))\s+\${n}(?!\d)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def guess(text: str, number: int, catalogue: Catalogue) -> tuple[str, dict[str, 
     """A name for placeholder `$number` of `text`, and a generator for it: {"type": "?"} when nothing is known."""
     page = re.search(_PAGE.format(n=number), text, re.IGNORECASE)
     if page is not None:
-        value = 10 if page["word"].upper() == "LIMIT" else 0
-        return page["word"].lower(), {"type": "int", "low": value, "high": value}
+        name, value = ("offset", 0) if page["offset"] else ("limit", 10)
+        return name, {"type": "int", "low": value, "high": value}
     inserted = _inserted(text, number)
     written = inserted or _compared(text, number)
     if written is None:

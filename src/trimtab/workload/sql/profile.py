@@ -23,11 +23,12 @@ from trimtab.workload.connection import Connection, connect
 from trimtab.workload.sql.columns import Catalogue, guess, names_their_table
 from trimtab.workload.sql.generators import UNKNOWN
 from trimtab.workload.sql.statements import writes
+from trimtab.workload.stat_statements import schema_of_statistics
 
 __all__ = ["LeftOut", "Profile", "Proposal", "read_profile"]
 
 _READ = (
-    "SELECT queryid, query, calls, total_exec_time, rows FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
+    "SELECT queryid, query, calls, total_exec_time, rows FROM {schema}pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid"
     " WHERE d.datname = current_database() AND coalesce((to_jsonb(s) ->> 'toplevel')::boolean, true)"
 )
 """Without what functions run, which is counted besides with pg_stat_statements.track = all: whoever calls them runs it again.
@@ -206,7 +207,8 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
 def _read(connection: Connection) -> dict[object, _Seen]:
     """Calls and time by query; the same query of several roles is one."""
     try:
-        rows = connection.execute(_READ).fetchall()
+        schema = schema_of_statistics(lambda text: connection.execute(text).fetchall())
+        rows = connection.execute(_READ.format(schema=schema)).fetchall()
     except psycopg.errors.UndefinedTable as error:
         raise TargetError(
             f"pg_stat_statements is not installed in database={connection.info.dbname}",

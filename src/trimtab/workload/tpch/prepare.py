@@ -204,14 +204,13 @@ def _load_tables(server: SqlServer, database: str, wanted: Marker, report: Repor
         ThreadPoolExecutor(_N_LOADERS, thread_name_prefix="tpch-load") as pool,
     ):
         loader = _Loader(server, database, wanted, report, rows, is_stopped)
-        futures = {pool.submit(loader.load, table): table for table in TABLES}
         try:
+            futures = {pool.submit(loader.load, table): table for table in TABLES}
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             # Also reached by Ctrl-C, when the pool would otherwise wait for the longest copy.
-            if not all(future.done() for future in futures):
-                is_stopped.set()
-                pool.shutdown(wait=False, cancel_futures=True)
+            is_stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
         for future in futures:
             failure = future.exception() if future.done() and not future.cancelled() else None
             if failure is not None and not isinstance(failure, _StoppedError):

@@ -52,7 +52,8 @@ def sources() -> Path:
     if not (folder / "pom.xml").is_file():
         raise LoadError(
             "the sources of the web applications are not part of this installation",
-            hint="use a checkout of Trimtab: pip install --editable FOLDER; or deploy them by hand (apps/java/PAGES.md)",
+            hint="use a checkout of Trimtab: pip install --editable FOLDER; or deploy them by hand "
+            "(docs/reference/web-applications.md)",
         )
     return folder
 

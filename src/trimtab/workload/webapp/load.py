@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -76,8 +77,8 @@ def load_tables(there: Endpoint, tables: Sequence[AppTable], report: Callable[[s
     context = multiprocessing.get_context("spawn")
     is_over = context.Event()
     with ProcessPoolExecutor(n_loaders, context, _begin, (is_over,)) as pool:
-        running = {pool.submit(_attempt, there, table): table for table in ordered}
         try:
+            running = {pool.submit(_attempt, there, table): table for table in ordered}
             for done in as_completed(running):
                 table, failure = running[done], done.result()
                 if failure is not None:
@@ -104,6 +105,15 @@ def _begin(is_over: Event) -> None:
     _is_over = is_over
     # Ctrl-C in a terminal comes to all of its processes: the first one tells the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_tuner, daemon=True).start()
+
+
+def _end_with_tuner() -> None:
+    """After kill -9 nobody tells: each would wait for the next table for ever, for they hold the pipe open to each other."""
+    tuner = multiprocessing.parent_process()
+    if tuner is not None:
+        tuner.join()
+        os._exit(1)
 
 
 def _until_over(rows: Iterator[bytes]) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 from trimtab.errors import LoadError
-from trimtab.measure import SecondLog
 from trimtab.records import Context, DataRights, Endpoint
-from trimtab.workload.base import Deployment, LoadRun, Preparation, StartState
+from trimtab.workload.base import Deployment, Preparation, StartState
 from trimtab.workload.database import Dataset, ensure
 from trimtab.workload.run_database import RunDatabase
 from trimtab.workload.server import DATA_PROTOCOLS
-from trimtab.workload.site import SITE_KEYS, SiteLoad, builtin_site
+from trimtab.workload.site import SITE_KEYS, BrowsingWorkload, SiteLoad, builtin_site
 from trimtab.workload.table import Table
 from trimtab.workload.webapp.ask import require_page
 from trimtab.workload.webapp.build import built
@@ -46,12 +45,11 @@ class AppData(Protocol):
         """Ranges of ids that browsers draw from."""
 
 
-class AppWorkload(ABC):
-    """See the module. A `Workload` that is deployed, reset and rated; immutable after construction.
+class AppWorkload(BrowsingWorkload):
+    """See the module. A `Workload` that is deployed and reset; see `BrowsingWorkload`.
 
     Attributes:
         data: of the application.
-        load: the browsers.
         runs: the database that the application uses: always of its own name, and new for each run.
     """
 
@@ -60,11 +58,13 @@ class AppWorkload(ABC):
     some_page: ClassVar[str]
     """A path whose page reads the database and changes nothing."""
 
-    def __init__(self, data: Any, load: SiteLoad) -> None:
+    def __init__(self, data: Any, browsers: SiteLoad) -> None:
+        super().__init__(browsers.with_numbers(dict(data.numbers)))
         self.data = data
-        self.load = load.with_numbers(dict(data.numbers))
-        self.protocols = self.load.protocols
         self.runs = RunDatabase(data.database, True, self.kind)
+
+    def _with(self, browsers: SiteLoad) -> Self:
+        return type(self)(self.data, browsers)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], *, directory: Path = Path()) -> Self:
@@ -89,44 +89,12 @@ class AppWorkload(ABC):
     @property
     def context(self) -> Context:
         """Mix, size of the data, browsers, and the share of pages that only read."""
-        return self.load.context(f"{self.kind} {self.data.scale_text}")
+        return self.browsers.context(f"{self.kind} {self.data.scale_text}")
 
     @property
     def rights(self) -> DataRights:
         """What a user must be allowed to do with the data."""
         return DataRights(database=self.data.database, makes_databases=True, is_users_own=False, reads_only=False)
-
-    def with_rate(self, rate_per_s: float) -> Self:
-        """The same browsers in an open loop of that rate.
-
-        Raises:
-            UsageError: the rate is out of reach.
-        """
-        return type(self)(self.data, self.load.with_rate(rate_per_s))
-
-    def with_threads(self, least: int) -> Self:
-        """See `ThreadedWorkload`."""
-        load = self.load.with_threads(least)
-        return self if load is self.load else type(self)(self.data, load)
-
-    @property
-    def arrivals_s(self) -> float:
-        """See `SiteLoad.arrivals_s`."""
-        return self.load.arrivals_s
-
-    @property
-    def has_profile(self) -> bool:
-        """See `ProfiledWorkload`."""
-        return self.load.has_profile
-
-    def at_full_speed(self) -> Self:
-        """See `PausingWorkload`."""
-        load = self.load.at_full_speed()
-        return self if load is self.load else type(self)(self.data, load)
-
-    def remarks(self, log: SecondLog, window_s: tuple[float, float]) -> tuple[str, ...]:
-        """See `SiteLoad.remarks`."""
-        return self.load.remarks(log, window_s)
 
     def deployment(self, data: Endpoint, report: Callable[[str], None]) -> Deployment:
         """See `DeployedWorkload`."""
@@ -147,7 +115,7 @@ class AppWorkload(ABC):
         done = ensure(endpoint, self.dataset, report)
         try:
             self.reset(endpoint, report)
-            self.load.try_pages(endpoint)
+            self.browsers.try_pages(endpoint)
         except BaseException:
             with suppress(LoadError):  # what went wrong first is told
                 self.clean_up(endpoint)
@@ -166,7 +134,7 @@ class AppWorkload(ABC):
             LoadError: the data cannot be copied, or the application fails.
         """
         state = self.runs.reset(endpoint, report)
-        site = self.load.endpoint(endpoint)
+        site = self.browsers.endpoint(endpoint)
         require_page(site, self.kind, f"/{self.kind}/renew", {"again": "1"})
         require_page(site, self.kind, f"/{self.kind}/{self.some_page}")
         return state
@@ -178,7 +146,3 @@ class AppWorkload(ABC):
             LoadError: the server refuses.
         """
         self.runs.drop(endpoint)
-
-    def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
-        """Starts the browsers."""
-        return self.load.start(endpoint, seed=seed, duration_s=duration_s)

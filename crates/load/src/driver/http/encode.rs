@@ -15,9 +15,10 @@ pub(super) fn encode(request: &HttpRequest, headers: &str, out: &mut Vec<u8>) ->
         )));
     }
     out.clear();
-    for part in [method.name(), " ", target, " HTTP/1.1\r\n", headers, own] {
+    for part in [method.name(), " ", target, " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
+    put_headers(headers, own, out);
     if !cookies.is_empty() {
         for part in ["Cookie: ", cookies, "\r\n"] {
             out.extend_from_slice(part.as_bytes());
@@ -32,4 +33,43 @@ pub(super) fn encode(request: &HttpRequest, headers: &str, out: &mut Vec<u8>) ->
         out.extend_from_slice(body);
     }
     Ok(())
+}
+
+/// The header lines of every request without those that the request has itself, and then its own.
+fn put_headers(all: &str, own: &str, out: &mut Vec<u8>) {
+    if own.is_empty() {
+        return out.extend_from_slice(all.as_bytes());
+    }
+    let is_own = |line: &str| own.split_inclusive("\r\n").any(|mine| name(mine).eq_ignore_ascii_case(name(line)));
+    for line in all.split_inclusive("\r\n") {
+        if !is_own(line) {
+            out.extend_from_slice(line.as_bytes());
+        }
+    }
+    out.extend_from_slice(own.as_bytes());
+}
+
+fn name(line: &str) -> &str {
+    line.split(':').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(own: &str) -> String {
+        let request = HttpRequest { headers: own.to_owned(), ..HttpRequest::default() };
+        let mut out = b"left over".to_vec();
+        encode(&request, "Host: shop\r\nAccept: */*\r\nAccept-Language: de\r\n", &mut out).expect("sound");
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_header_of_a_request_stands_in_place_of_that_of_all() {
+        assert_eq!(encoded(""), "GET / HTTP/1.1\r\nHost: shop\r\nAccept: */*\r\nAccept-Language: de\r\n\r\n");
+        assert_eq!(
+            encoded("accept: text/html\r\nX-Own: Host: a\r\n"),
+            "GET / HTTP/1.1\r\nHost: shop\r\nAccept-Language: de\r\naccept: text/html\r\nX-Own: Host: a\r\n\r\n"
+        );
+    }
 }

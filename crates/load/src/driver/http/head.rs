@@ -1,5 +1,6 @@
 //! The head of an answer: its status, and where its body ends.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 use std::str::from_utf8;
 
@@ -48,7 +49,10 @@ pub(super) fn length(bytes: &[u8]) -> Option<usize> {
 pub(super) fn read(bytes: &[u8], method: Method, answer: &mut HttpAnswer) -> Result<Option<Head>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
-    match response.parse(bytes) {
+    let parsed = httparse::ParserConfig::default()
+        .allow_obsolete_multiline_headers_in_responses(true)
+        .parse_response(&mut response, bytes);
+    match parsed {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => return Err("the head ends too early".to_owned()),
         Err(error) => return Err(error.to_string()),
@@ -111,15 +115,24 @@ impl Fields {
             }
         } else if is("location") {
             answer.location.clear();
-            push_address(value.trim_ascii(), &mut answer.location);
+            push_address(unfolded(value).trim_ascii(), &mut answer.location);
         } else if is("set-cookie")
-            && let Ok(cookie) = from_utf8(value)
+            && let Ok(cookie) = from_utf8(&unfolded(value))
         {
             answer.cookies.push_str(cookie);
             answer.cookies.push('\n');
         }
         Ok(())
     }
+}
+
+/// A value that goes on in further lines, as old servers send long ones, in one line: it is sent again as a part of one.
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    if !value.iter().any(is_end) {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(value.iter().map(|byte| if is_end(byte) { b' ' } else { *byte }).collect())
 }
 
 /// Appends an address; what of it is no UTF-8 becomes %XX, as browsers send it. A redirect without one would be a page.

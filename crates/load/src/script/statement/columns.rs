@@ -124,7 +124,25 @@ fn name(item: &[Piece<'_>]) -> Option<String> {
             .iter()
             .enumerate()
             .all(|(i, piece)| if i % 2 == 0 { is_name(piece) } else { piece.unit == Unit::Sign(b'.') });
-    path.last().filter(|_| is_path && closes_at_end).map(unquoted)
+    let named = path.last().filter(|_| is_path && closes_at_end)?;
+    if path.len() > 1 || call == item.len() {
+        return Some(unquoted(named));
+    }
+    of_call(named, item.get(call + 1..item.len() - 1)?)
+}
+
+/// The name of a call: the function's, but for words that stand for functions of other names.
+fn of_call(function: &Piece<'_>, inside: &[Piece<'_>]) -> Option<String> {
+    match function.text.to_ascii_lowercase().as_str() {
+        // It is called as what it casts.
+        "cast" if !inside.first().is_some_and(|piece| is_word(piece, &["cast"])) => {
+            let (end, ..) = with_depth(inside).find(|(_, piece, depth)| *depth == 0 && is_word(piece, &["as"]))?;
+            name(&inside[..end])
+        }
+        // A cast within a cast is left to an alias; trim is btrim, ltrim or rtrim.
+        "cast" | "trim" => None,
+        _ => Some(unquoted(function)),
+    }
 }
 
 fn ends_operand(piece: &Piece<'_>) -> bool {
@@ -147,7 +165,7 @@ mod tests {
 
     #[test]
     fn names_are_those_that_the_server_gives() {
-        let cases: [(&str, &[&str]); 20] = [
+        let cases: [(&str, &[&str]); 22] = [
             ("select 1 as one, 2 two", &["one", "two"]),
             ("SELECT a, t.b, s.t.C FROM t", &["a", "b", "c"]),
             ("select count(*), max(x) + 1 AS m from t", &["count", "m"]),
@@ -164,6 +182,8 @@ mod tests {
             ("select a /* b */ , -- c\n d", &["a", "d"]),
             ("select 'x' y union select 'z'", &["y"]),
             ("select (1 + 2) three", &["three"]),
+            ("select cast(t.a as int), Cast(f(b, 1) AS numeric(3, 1)), cast(c as text) d", &["a", "f", "d"]),
+            ("select t.cast, t.trim, s.trim(a) from t", &["cast", "trim", "trim"]),
             ("select a from t where id = 1 for update", &["a"]),
             ("select a, b c from t for no key update of t skip locked", &["a", "c"]),
             ("with u as (update v set x = 1 returning x) select x from u for update", &["x"]),
@@ -184,6 +204,10 @@ mod tests {
             ("select f(x) + 1", 1),
             ("select a, sum(b) over w from t window w as (order by c)", 2),
             ("select a collate \"C\" from t", 1),
+            ("select a, trim(b) from t", 2),
+            ("select cast(1 as int), b from t", 1),
+            ("select cast(", 1),
+            ("select cast(cast(a as int) as text)", 1),
         ] {
             assert_eq!(columns(text, Dialect::Postgres), Some(Err(column)), "{text}");
         }
