@@ -383,7 +383,7 @@ def file_lines(channels: Sequence[FileChannel], written: Collection[Path]) -> li
     """
     lines = [each.told() for each in channels if each.is_lasting or each.is_live]
     closed = [f"{e.path}: {why}" for e in channels if e.path in written and (why := e.unwritable())]
-    lines += [("write", False, f"what stands there cannot be tuned: {'; '.join(closed)}")] if closed else []
+    lines += [("write", False, f"what is in it cannot be tuned: {'; '.join(closed)}")] if closed else []
     kernel = [each for each in channels if not (each.is_lasting or each.is_live)]
     if kernel:
         locked = [reason for each in kernel if (reason := each.missing(each.read()))]

@@ -61,7 +61,7 @@ def test_doctor_says_that_a_file_cannot_be_written(
         return [text for check, is_fine, text in target.doctor() if check == "write" and not is_fine]
 
     assert told() == []
-    owner, head = (folder / "squeeze.conf").stat().st_uid, f"what stands there cannot be tuned: {folder}/squeeze.conf: "
+    owner, head = (folder / "squeeze.conf").stat().st_uid, f"what is in it cannot be tuned: {folder}/squeeze.conf: "
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     assert told() == [f"{head}it belongs to another user (uid={owner}) and could not be put back as it was"]
     monkeypatch.setattr(os, "access", lambda *_, **__: False)

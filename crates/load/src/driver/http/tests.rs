@@ -235,7 +235,8 @@ async fn what_comes_with_a_page_is_told() {
 
 #[tokio::test]
 async fn header_lines_that_go_on_in_the_next_one_are_read() {
-    let text = "HTTP/1.1 302 Found\r\nLocation:\r\n /next\r\nSet-Cookie: a=1;\r\n\tPath=/\r\nContent-Length:\r\n 2\r\n\r\nok";
+    let text =
+        "HTTP/1.1 302 Found\r\nLocation:\r\n /next\r\nSet-Cookie: a=1;\r\n\tPath=/\r\nContent-Length:\r\n 2\r\n\r\nok";
     let (result, answer, session) = outcome(text.as_bytes(), &HttpRequest::default()).await;
     assert_eq!((result, session.is_lost()), (Ok(1), false));
     assert_eq!((answer.location.as_str(), answer.cookies.as_str()), ("/next", "a=1;  \tPath=/\n"));
