@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,6 @@ from tests.faults.place import Place
 from tests.faults.rooms import open_bench
 from trimtab.errors import TargetError
 from trimtab.space import Config
-from trimtab.systems.base import Own, Snapshot
 from trimtab.systems.postgresql.undo import Undo
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
@@ -46,19 +46,22 @@ def test_D2_settings_that_lock_out_or_cheat(place_18: Place) -> None:
     check_invariants(place_18, before, recovers=False)
 
 
-def test_D2_a_login_that_is_cut_off_once_is_tried_again(place_18: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("look", ["_unparsable", "_read"])
+def test_D2_a_login_that_is_cut_off_once_is_tried_again(
+    place_18: Place, monkeypatch: pytest.MonkeyPatch, look: str
+) -> None:
     """As one with transaction_timeout = 1 is on a busy machine, while the server has not read its files again."""
-    cut_off, read = [TargetError("terminating connection due to transaction timeout")], Undo._read
+    cut_off, ask = [TargetError("terminating connection due to transaction timeout")], getattr(Undo, look)
 
-    def cut_off_once(undo: Undo, snapshot: Snapshot, own: Own) -> bool:
+    def cut_off_once(undo: Undo, *arguments: Any) -> Any:
         if cut_off:
             raise cut_off.pop()
-        return read(undo, snapshot, own)
+        return ask(undo, *arguments)
 
     before = take_picture(place_18.server)
     with open_bench(place_18) as bench:
         bench.target.apply(Config({"work_mem": 8192}))
-        monkeypatch.setattr(Undo, "_read", cut_off_once)
+        monkeypatch.setattr(Undo, look, cut_off_once)
         assert not bench.target.restore(bench.snapshot).left
     assert not cut_off
     check_unmixed(take_picture(place_18.server), before)

@@ -140,28 +140,31 @@ class ServerRescue(ServerChannel[Reach]):
         """
         with self._reach.visit():
             try:
-                self._require_parsable()
-            except StatementError:
+                trouble = self._unparsable()
+            except TargetError:  # a time-out of ours may cut off whoever asks
                 return False
+            if trouble is not None:
+                raise trouble
             try:
                 reload_and_wait(self._reach.connect)
             except TargetError:
                 return False
         return True
 
-    def _require_parsable(self) -> None:
-        """That the server can read its configuration files, as far as this user may see it.
+    def _unparsable(self) -> TargetError | None:
+        """Why the server cannot read its configuration files, as far as this user may see it; None when it can.
 
         Raises:
-            TargetError: it cannot.
+            TargetError: it cannot be asked.
         """
         with self._reach.connect() as connection:
             faults = file_faults(connection)
-        if faults:
-            raise TargetError(
-                f"the configuration files cannot be parsed ({faults[0]})",
-                hint="repair that line, then run `trimtab recover`",
-            )
+        if not faults:
+            return None
+        return TargetError(
+            f"the configuration files cannot be parsed ({faults[0]})",
+            hint="repair that line, then run `trimtab recover`",
+        )
 
     def _answers_after_signal(self) -> bool:
         return self._signal() and self._answers_within(self.WAKE_S)

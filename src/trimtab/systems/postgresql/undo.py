@@ -55,7 +55,8 @@ class Undo(ServerRescue):
         reach = self._reach
         try:
             # a tuner may have died between its change and its reload; without rights on the files only loaded entries are seen
-            self._require_parsable()
+            if (trouble := self._unparsable()) is not None:
+                raise trouble
             reload_and_wait(reach.connect)
         except TargetError:
             if reach.spare is None:
