@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from importlib import import_module
@@ -14,6 +15,7 @@ from tests.trial.test_stack_follow import Following
 from trimtab.errors import LockedError, RestoreError, TargetError, UsageError
 from trimtab.study.recovery import recover
 from trimtab.study.rollback_point import point_of
+from trimtab.systems.base import Restarts
 from trimtab.trial import Entry, Journal, take_back, take_news
 from trimtab.trial.deadman import undo_for_tuner
 
@@ -68,6 +70,28 @@ def test_the_others_are_put_back(
     recover(bench.path)
     assert bench.values() == bench.found
     assert point_of(bench.path, "s") is None
+
+
+@pytest.mark.parametrize(("number", "counts"), [(errno.EMFILE, False), (errno.EACCES, True)])
+def test_a_restart_that_failed_for_want_of_descriptors_does_not_count(
+    bench: Following, monkeypatch: pytest.MonkeyPatch, number: int, counts: bool
+) -> None:
+    """Some may be free again when the undo ends; `recover` has its own, and may restart the server."""
+    bench.commit(db__method="ring")
+
+    def restarts(*arguments: object, restarts: Restarts, **more: object) -> None:
+        restarts()
+        try:
+            raise OSError(number, os.strerror(number))
+        except OSError as error:
+            raise RestoreError("its log cannot be written") from error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.targets["db"], "restore", restarts)
+        with pytest.raises(RestoreError, match="its log cannot be written"):
+            roll_back(bench)
+    (entry,) = Journal(bench.path).open_entries()
+    assert bool(entry.n_restarts("db")) is counts
 
 
 def test_one_that_cannot_be_opened_for_such_a_reason_is_restored_closed(

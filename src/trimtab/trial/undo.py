@@ -42,6 +42,7 @@ __all__ = [
     "ways_out",
 ]
 
+_NO_MORE = (errno.EMFILE, errno.ENFILE)
 _DESCRIPTORS = 16
 """Files that a restart has open at once, at most: logs, pipes, journals, a connection."""
 
@@ -163,7 +164,7 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         )
     if failed:
         told = _told(entry, failed)
-        if _is_short_of_descriptors():
+        if any(map(_lacked_descriptors, failed)) or _is_short_of_descriptors():
             entry.note_if_possible(RETRY, {})  # what failed for want of them says nothing of a restart by somebody else
         raise told from failed[0]
     forget_kept(entry)
@@ -182,14 +183,21 @@ def forget_kept(entry: Entry) -> None:
             sync_folder(file.parent)
 
 
+def _lacked_descriptors(error: BaseException | None) -> bool:
+    """Whether it goes back to a file that could not be opened for want of them, be some free again by now."""
+    while error is not None and not (isinstance(error, OSError) and error.errno in _NO_MORE):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _is_short_of_descriptors() -> bool:
-    """Whether this process, or the machine, cannot open as many files as a restart needs."""
+    """Whether this process, or the machine, cannot now open as many files as a restart needs."""
     opened = list[int]()
     try:
         for _ in range(_DESCRIPTORS):
             opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:
-        return error.errno in (errno.EMFILE, errno.ENFILE)
+        return error.errno in _NO_MORE
     finally:
         for each in opened:
             os.close(each)
