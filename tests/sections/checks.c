@@ -39,12 +39,13 @@ static long shared_value = 2;
 static void *work(void *seed)
 {
     unsigned state = (unsigned)(size_t)seed;
-    for (int i = 0; i < 16000; i++) {
+    for (int i = 0; i < 4000; i++) {
         tt_run run;
         tt_begin(section, &run, 1);
         long x = tt_value(section, &run, 0);
         now += (uint64_t)(1000 + 100 * labs(x - 6) + (state = state * 1103515245u + 12345u) / 65536 % 20);
-        if (i % 97 == 0) tt_cancel(section, &run);
+        /* not a probe: what a cancelled one tried, and all beyond it, is not tried again, were it the fastest */
+        if (i % 97 == 0 && run.ticket.kind != TT_PROBE) tt_cancel(section, &run);
         else tt_end(section, &run, 1);
     }
     return NULL;
@@ -61,7 +62,7 @@ static void check_threads(void)
     for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
     tt_section_tuner(section, &tuner);
     CHECK(tt_is_sane(&tuner) && tuner.best.level[0] == 6);
-    CHECK(tuner.account.n_runs + tuner.account.n_lost == 64000);
+    CHECK(tuner.account.n_runs + tuner.account.n_lost == 16000);
     tt_group_close(group);
 }
 
@@ -98,7 +99,7 @@ static void check_nonsense(void)
     tt_point outside = {{5, 0}};
     CHECK(tt_tuner_init(&tuner, &space, NULL));
     CHECK(!tt_hint(&tuner, &outside) && !tt_pin(&tuner, &outside));
-    for (int i = 0; i < 16000; i++) {
+    for (int i = 0; i < 4000; i++) {
         tt_ticket ticket;
         tt_next(&tuner, 0, &ticket);
         double time = i % 5 == 0 ? bad[i / 5 % 4] : 1 + 0.01 * (i % 3);
@@ -194,11 +195,12 @@ static void check_deaths(const char *path)
     tt_group_close(group);
 }
 
-enum { N_TOGETHER = 8000, N_SEEN = 300 };
+enum { N_TOGETHER = 2000, N_SEEN = 300 };
 
-/* Counts of what two processes did, which both see; a child ends when it has done enough after the other has, or was killed. */
+/* Counts of what two processes did, which both see. A child ends when it has done enough after the other has; or, where that is to die,
+   after its death: what it held then is begun anew. */
 typedef struct together {
-    int done[2];
+    int done[2], one_dies, is_dead;
 } together;
 
 static void work_together(const char *path, together *both, int me)
@@ -213,7 +215,8 @@ static void work_together(const char *path, together *both, int me)
         now += (uint64_t)(1000 + 100 * labs(tt_value(section, &run, 0) - 6));
         tt_end(section, &run, 1);
         __atomic_add_fetch(&both->done[me], 1, __ATOMIC_SEQ_CST);
-        after += __atomic_load_n(&both->done[1 - me], __ATOMIC_SEQ_CST) >= N_SEEN;
+        after += both->one_dies ? __atomic_load_n(&both->is_dead, __ATOMIC_SEQ_CST)
+                                : __atomic_load_n(&both->done[1 - me], __ATOMIC_SEQ_CST) >= N_SEEN;
     }
     tt_tuner tuner;
     tt_section_tuner(section, &tuner);
@@ -221,9 +224,10 @@ static void work_together(const char *path, together *both, int me)
     tt_group_close(group);
 }
 
-static void start_together(const char *path, together *both, pid_t child[2])
+static void start_together(const char *path, together *both, int one_dies, pid_t child[2])
 {
     memset(both, 0, sizeof *both);
+    both->one_dies = one_dies;
     for (int me = 0; me < 2; me++) {
         child[me] = fork();
         if (child[me] != 0) continue;
@@ -238,7 +242,7 @@ static void check_together(const char *path, together *both)
     const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
     pid_t child[2];
     int status;
-    start_together(path, both, child);
+    start_together(path, both, 0, child);
     for (int me = 0; me < 2; me++) CHECK(waitpid(child[me], &status, 0) == child[me] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     tt_group *group = tt_group_open(path, my_clock);
     tt_tuner tuner;
@@ -253,10 +257,11 @@ static void check_one_dies(const char *path, together *both)
 {
     pid_t child[2];
     int status;
-    start_together(path, both, child);
+    start_together(path, both, 1, child);
     while (__atomic_load_n(&both->done[1], __ATOMIC_SEQ_CST) < N_SEEN) sched_yield();
     kill(child[1], SIGKILL);
     CHECK(waitpid(child[1], &status, 0) == child[1]);
+    __atomic_store_n(&both->is_dead, 1, __ATOMIC_SEQ_CST);
     CHECK(waitpid(child[0], &status, 0) == child[0] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
