@@ -66,6 +66,29 @@ static void check_threads(void)
     tt_group_close(group);
 }
 
+/* What made a probe fail may be its values: it is not tried again. */
+static void check_cancelled(void)
+{
+    const tt_param params[] = {{.name = "x", .low = 0, .high = 7, .initial = 2}};
+    tt_group *group = tt_group_open(NULL, my_clock);
+    long cancelled = -1;
+    CHECK((section = tt_section_open(group, "cancelled", params, 1, NULL)) != NULL);
+    for (int i = 0; i < 4000; i++) {
+        tt_run run;
+        tt_begin(section, &run, 1);
+        long x = tt_value(section, &run, 0);
+        now += (uint64_t)(1000 + 100 * labs(x - 6));
+        CHECK(x != cancelled);
+        if (cancelled >= 0 || run.ticket.kind != TT_PROBE) tt_end(section, &run, 1);
+        else {
+            cancelled = x;
+            tt_cancel(section, &run);
+        }
+    }
+    CHECK(cancelled >= 0);
+    tt_group_close(group);
+}
+
 static void *overlap(void *nothing)
 {
     for (int i = 0; i < 2000; i++) {
@@ -330,6 +353,7 @@ int main(int argc, char **argv)
     check_no_section();
     check_hints_after_restarts();
     check_threads();
+    check_cancelled();
     check_addresses();
     if (argc > 1) {
         check_deaths(argv[1]);

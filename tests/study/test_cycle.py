@@ -260,20 +260,18 @@ def test_a_visit_of_a_duration_makes_as_many_trials_as_fit(cycled: Cycled) -> No
 
 @pytest.mark.slow
 def test_a_stopped_study_goes_on_where_it_was(cycled: Cycled) -> None:
-    listener, whole = cycled.study.listener, 12
-
     def stop(trial: Trial) -> None:
-        if trial.number == whole:
+        if trial.number == 12:
             raise KeyboardInterrupt
 
-    listener.on_trial = stop
+    cycled.study.listener.on_trial = stop
     with pytest.raises(Interrupted):
         cycled.study.tune()
-    listener.on_trial, n_seen = lambda trial: None, len(cycled.seen)
+    cycled.study.listener.on_trial, n_seen = lambda trial: None, len(cycled.seen)
     record, trials = cycled.study.tune()
     assert record.status in ("proven", "no_improvement")
     assert [t.number for t in trials] == list(range(len(trials)))
-    assert len(cycled.seen) - n_seen <= len(trials) - whole
+    assert len(cycled.seen) - n_seen <= len(trials) - 12
 
 
 @pytest.mark.slow

@@ -37,9 +37,8 @@ SYSCTL = Path("/proc/sys")
 __all__ = ["kernel"]
 
 QUEUE = LOOP_DEVICE / "queue"
-CHANGES = Config(
-    {"page_cluster": 1, "transparent_hugepage": "never"} | ({"io_scheduler": "kyber"} if QUEUE.is_dir() else {})
-)
+OF_DISK = {"io_scheduler": "kyber"} if QUEUE.is_dir() else {}
+CHANGES = Config({"page_cluster": 1, "transparent_hugepage": "never", **OF_DISK})
 OTHER = Config({"stat_interval": 7, "tcp_slow_start_after_idle": False})
 TOUCHED = ("vm/page-cluster", "vm/stat_interval", "net/ipv4/tcp_slow_start_after_idle")
 
@@ -59,9 +58,9 @@ def opened(kernel: None, tmp_path: Path) -> Iterator[Any]:
 
 
 def values() -> list[str]:
-    thp = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    pages = Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text()
     disk = [(QUEUE / name).read_text() for name in ("scheduler", "nr_requests") if QUEUE.is_dir()]
-    return [(SYSCTL / name).read_text() for name in TOUCHED] + [thp.read_text(), *disk]
+    return [(SYSCTL / name).read_text() for name in TOUCHED] + [pages, *disk]
 
 
 @on_the_kernel
@@ -78,8 +77,7 @@ class TestLinux(TargetSuite):
         target.open()
 
         def meddle() -> Callable[[], None]:
-            file = SYSCTL / "vm/page-cluster"
-            found = file.read_text()
+            found = (file := SYSCTL / "vm/page-cluster").read_text()
             file.write_text("5\n")
             return lambda: file.write_text(found) and None
 
@@ -103,9 +101,8 @@ class TestLinux(TargetSuite):
 @pytest.mark.usefixtures("kernel")
 def test_every_setting_is_read_from_the_kernel(tmp_path: Path) -> None:
     states = linux(tmp_path).states()
-    for name, state in states.items():
-        if not state.lock_reason:
-            assert state.source == "configuration file", name
+    open_ones = {name: state.source for name, state in states.items() if not state.lock_reason}
+    assert set(open_ones.values()) == {"configuration file"}, open_ones
     assert states["swappiness"].running == int((SYSCTL / "vm/swappiness").read_text())
 
 
@@ -371,8 +368,8 @@ def test_what_may_not_be_written_is_locked(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode, **_: mode == os.R_OK)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
-    statvfs, kernel_s = os.statvfs, SimpleNamespace(f_flag=flag)
-    monkeypatch.setattr(os, "statvfs", lambda path: kernel_s if str(path).startswith("/proc/") else statvfs(path))
+    statvfs, of_kernel = os.statvfs, SimpleNamespace(f_flag=flag)
+    monkeypatch.setattr(os, "statvfs", lambda path: of_kernel if "/proc/" in str(path) else statvfs(path))
     target = kind_of_catalog(KERNEL, where=str(tmp_path / "k.toml")).from_settings("os", {}, state_dir=tmp_path)
     assert target.states()["stat_interval"].lock_reason == why.format("file='/proc/sys/vm/stat_interval'")
     assert {name: is_fine for name, is_fine, _ in target.doctor()}["kernel"] is False
