@@ -173,6 +173,9 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
         where, message = where.rpartition(".")[0], "it takes no such value"
     given = first["input"]
     shown = given.isoformat() if isinstance(given, date | time) else repr(given)  # as the file has it
+    if first["type"] == "dict_type" and first["loc"][0] == "target":
+        text = f"{where}={shown} in {path.name} stands under no target's name"
+        return UsageError(text, hint="begin the table with a name of your own, for example [target.db]")
     return UsageError(f"{where}={shown} in {path.name}: {message}", hint=_described(where))
 
 
