@@ -174,8 +174,8 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     given = first["input"]
     shown = given.isoformat() if isinstance(given, date | time) else repr(given)  # as the file has it
     if first["type"] == "dict_type" and first["loc"][0] == "target":
-        text = f"{where}={shown} in {path.name} stands under no target's name"
-        return UsageError(text, hint="begin the table with a name of your own, for example [target.db]")
+        text = f"{where}={shown} in {path.name} is in a target without a name"
+        return UsageError(text, hint="begin the table with a name that you choose, for example [target.db]")
     return UsageError(f"{where}={shown} in {path.name}: {message}", hint=_described(where))
 
 
