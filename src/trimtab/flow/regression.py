@@ -7,7 +7,7 @@ x, x0    throughput of the trial and of the baseline
 l, l0    mean response time of the trial and of the baseline, of its runs that were kept up with
 
 closed loop     u T max(0, 1 - x / x0)    what the same users would have got done with the baseline, as their time
-open loop       x T max(0, l - l0)        each request waits longer
+open loop       x T max(0, l - l0)        each request waits longer; so do those of observed traffic, where its latency is known
 no measurement  u (apply + load + restore) where the config is to blame: nobody was served
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from trimtab.records import Role, Trial, seconds_of
+from trimtab.records import BASELINE_ROLES, Trial, seconds_of
 
 __all__ = ["RegressionMeter"]
 
@@ -36,7 +36,7 @@ class RegressionMeter:
 
     def take(self, trial: Trial) -> None:
         """Learns from a trial; those before the first baseline cost nothing, for nothing is known to compare them with."""
-        if trial.role in (Role.BASELINE, Role.PROOF_BASELINE):
+        if trial.role in BASELINE_ROLES:
             if trial.measurement is not None:
                 m = trial.measurement
                 self._n_baselines += 1
@@ -57,7 +57,8 @@ class RegressionMeter:
         if not self._n_baselines:
             return 0.0
         ran_s = seconds_of(cost, "warmup") + seconds_of(cost, "measure")
-        if not m.is_open:
+        is_timed = self._n_latencies > 0 and math.isfinite(m.latency_mean_ms.estimate)
+        if not (m.is_open or (m.is_observed and is_timed)):
             users, throughput = m.users or trial.context.clients, self._throughputs / self._n_baselines
             return float(users * ran_s * max(0.0, 1 - m.throughput.estimate / throughput))
         if not self._n_latencies:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trimtab.measure.credit import credited_series
     from trimtab.measure.drift import BaselineTrack, Drift
     from trimtab.measure.histogram import decode_histogram, encode_latencies, merge_histograms
-    from trimtab.measure.interval import batch_means_interval, pooled_interval, positive, ratio_interval
+    from trimtab.measure.interval import batch_means_interval, floored, pooled_interval, positive, ratio_interval
     from trimtab.measure.measurement import Interval, LabelStats, Measurement, Outcome, QueryLog
     from trimtab.measure.mix import mix_shift
     from trimtab.measure.noise import NoiseFloor, noise_floor
@@ -46,7 +46,7 @@ else:
             "credit": "credited_series",
             "drift": "BaselineTrack Drift",
             "histogram": "decode_histogram encode_latencies merge_histograms",
-            "interval": "batch_means_interval pooled_interval positive ratio_interval",
+            "interval": "batch_means_interval floored pooled_interval positive ratio_interval",
             "measurement": "Interval LabelStats Measurement Outcome QueryLog",
             "mix": "mix_shift",
             "noise": "NoiseFloor noise_floor",
@@ -92,6 +92,7 @@ __all__ = [
     "encode_latencies",
     "exp_interval",
     "expected_half_width",
+    "floored",
     "merge_histograms",
     "merge_seconds",
     "mix_shift",

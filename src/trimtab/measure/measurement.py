@@ -126,6 +126,7 @@ class Measurement:
         queue_p99_ms: 99th percentile of the wait for a free user; None when not known.
         lateness_p99_ms: 99th percentile of the generator's own lateness; None when not known.
         is_open, users: load model: requests by a schedule or one after the other; connections (0: not known).
+        is_observed: whether the requests were an application's own, so that the throughput says what its users asked for.
         n_threads: of the generator.
         offered_per_s: requests that were due per second; None when not known.
         n_shed: requests that were dropped because too many waited already.
@@ -163,6 +164,7 @@ class Measurement:
     queue_p99_ms: float | None = None
     lateness_p99_ms: float | None = None
     is_open: bool = False
+    is_observed: bool = False
     users: int = 0
     n_threads: int = 1
     offered_per_s: float | None = None

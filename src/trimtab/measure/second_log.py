@@ -117,6 +117,7 @@ class SecondLog:
         error_classes: failed operations of the whole run by class ("serialization", "validation", ...).
         n_threads, users: of the generator; users are connections.
         is_open: whether requests came by a schedule.
+        is_observed: whether they were an application's own, which this program only counted.
         errors: texts of the first errors, at most 100.
         memory_bytes: what the generator's buffers and histograms held.
         generators: of each generator in a process of its own, where it ran, with how many threads, how far its clock was ahead,
@@ -147,6 +148,7 @@ class SecondLog:
     n_threads: int = 1
     users: int = 1
     is_open: bool = False
+    is_observed: bool = False
     errors: tuple[str, ...] = ()
     memory_bytes: int = 0
     generators: tuple[str, ...] = ()
@@ -201,6 +203,7 @@ def merge_seconds(parts: Sequence[SecondLog], hosts: Sequence[str] | None = None
         n_threads=sum(part.n_threads for part in parts),
         users=sum(part.users for part in parts),
         is_open=any(part.is_open for part in parts),
+        is_observed=any(part.is_observed for part in parts),
         errors=tuple(text for part in parts for text in part.errors)[:100],
         memory_bytes=sum(part.memory_bytes for part in parts),
         generators=tuple(text for part in parts for text in part.generators),

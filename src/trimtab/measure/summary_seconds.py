@@ -89,6 +89,7 @@ def summarise_seconds(
         queue_p99_ms=window.padded_p99_ms(log.queue, n_done),
         lateness_p99_ms=lateness_ms,
         is_open=log.is_open,
+        is_observed=log.is_observed,
         users=log.users,
         n_threads=log.n_threads,
         offered_per_s=offered / (high - low),

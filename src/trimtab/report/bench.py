@@ -83,8 +83,8 @@ def _print_run(out: Console, number: int, m: Measurement, remarks: Sequence[str]
     steady = "" if m.is_steady else ", which did not become steady"
     model = ""
     if m.users:
-        kind = f"open loop of {format_figure(m.offered_per_s or 0.0)}/s" if m.is_open else "closed loop"
-        model = f", {kind} over {counted(m.users, 'user')}"
+        kind = f"open loop of {format_figure(m.offered_per_s or 0.0)}/s over" if m.is_open else "closed loop over"
+        model = f", {'observed traffic of' if m.is_observed else kind} {counted(m.users, 'user')}"
     length, warmup = format_duration(m.duration_s), format_duration(m.warmup_s)
     out.print(f"\nrun {number}: {length} after {warmup} of warm-up{steady}{model}", soft_wrap=True)
     out.print(_table(m))
@@ -218,6 +218,7 @@ def measurement_to_json(m: Measurement) -> dict[str, Any]:
         "error_classes": dict(m.error_classes),
         "errors": list(m.errors),
         "is_open": m.is_open,
+        "is_observed": m.is_observed,
         "users": m.users,
         "offered_per_s": m.offered_per_s,
         "overload": m.overload,

@@ -36,6 +36,9 @@ _LEAST_AVAILABLE = 0.02
 _MINE = 0.5
 """Share of a shortage that the target's own growth must explain for its config to be blamed."""
 
+_LULL = 1.2
+"""Up to so many times the baseline's mean response time, an application that gets less done has asked for less."""
+
 _LAG_SAMPLES = 3
 
 
@@ -44,8 +47,10 @@ class GuardLimits:
     """When a trial is ended early.
 
     Attributes:
-        latency_factor: p99 of the response time surely this many times the baseline's; 0: not looked at.
-        throughput_factor: throughput surely below this share of the baseline's; 0: not looked at.
+        latency_factor: p99 of the response time (of an application's own traffic its mean) surely this many times the baseline's;
+            0: not looked at.
+        throughput_factor: throughput surely below this share of the baseline's; 0: not looked at. An application's own may fall
+            because its users ask for less: while its mean response time is the baseline's, that is no fault of the config.
         memory: share of the memory budget that the target's processes may use; 0: not looked at.
         swap_bytes: that the machine may move to and from swap during one trial; 0: not looked at.
         disk: used share of a volume of the target; 0: not looked at.
@@ -72,7 +77,7 @@ class Breach:
         status: of the trial: STOPPED_EARLY (slow, or standbys behind), FAILED_LOAD (errors), CRASHED (memory, swap or disk by
             the target's own use), INFRASTRUCTURE (by somebody else's).
         reason: with the figures and the limit.
-        metric: which limit: "latency_p99", "throughput", "error_rate", "memory", "swap", "disk", "lag".
+        metric: which limit: "latency_p99", "latency_mean", "throughput", "error_rate", "memory", "swap", "disk", "lag".
         excess: how far it was broken, relative to the limit.
     """
 
@@ -98,6 +103,7 @@ class Yardstick:
     Attributes:
         throughput: per second, in the load's own unit.
         p99_ms: of the response time; NaN when unknown.
+        mean_ms: of the response time of an application's own traffic; NaN for other loads, and when unknown.
         operations_per_s: that ended.
         longest_s: of its operations; inf when unknown.
     """
@@ -106,6 +112,7 @@ class Yardstick:
     p99_ms: float
     operations_per_s: float = 0.0
     longest_s: float = math.inf
+    mean_ms: float = math.nan
 
     @classmethod
     def of(cls, baselines: Sequence[Measurement]) -> Yardstick | None:
@@ -113,6 +120,7 @@ class Yardstick:
         if not baselines:
             return None
         p99 = [m.latency_ms["p99"].estimate for m in baselines if "p99" in m.latency_ms]
+        means = [m.latency_mean_ms.estimate for m in baselines if m.is_observed]
         per_s = min(m.n_ok / m.duration_s for m in baselines)
         took_s = [each.latency_max_ms / 1e3 for m in baselines for each in m.by_label.values()]
         # What a command prints may be another time than that of its run: one run follows the other.
@@ -122,7 +130,13 @@ class Yardstick:
             p99_ms=max((value for value in p99 if math.isfinite(value)), default=math.nan),
             operations_per_s=per_s,
             longest_s=max(value for value in took_s if not math.isnan(value)),
+            mean_ms=max((value for value in means if math.isfinite(value)), default=math.nan),
         )
+
+    @property
+    def latency_ms(self) -> float:
+        """What a trial's latency is compared with."""
+        return self.p99_ms if math.isnan(self.mean_ms) else self.mean_ms
 
 
 @dataclass(slots=True)
@@ -180,9 +194,9 @@ class Guardrails:
         self._hopeless_run: list[int] = []
         self._latency = self._throughput = None
         if self._yardstick is not None:
-            if limits.latency_factor and self._yardstick.p99_ms > 0:
+            if limits.latency_factor and self._yardstick.latency_ms > 0:
                 # Logarithms: one slow second must not outweigh many good ones.
-                self._latency = _above(math.log(limits.latency_factor * self._yardstick.p99_ms))
+                self._latency = _above(math.log(limits.latency_factor * self._yardstick.latency_ms))
             if limits.throughput_factor and self._yardstick.throughput > 0:
                 self._throughput = _below(limits.throughput_factor * self._yardstick.throughput)
         self._pace = self.pace()
@@ -222,17 +236,25 @@ class Guardrails:
         yardstick = self._yardstick
         if yardstick is None:
             return None
-        p99_us = frame.response_p99_us
-        if self._latency is not None and p99_us > 0 and self._latency.take(math.log(p99_us / 1e3)):
-            p99, limit = math.exp(self._latency.mean), self._limits.latency_factor
-            return _slow("latency_p99", f"p99={format_figure(p99)} ms", p99 / yardstick.p99_ms, limit, self._latency)
+        us = frame.response_mean_us if frame.is_observed else frame.response_p99_us
+        if self._latency is not None and us > 0 and self._latency.take(math.log(us / 1e3)):
+            found, limit = math.exp(self._latency.mean), self._limits.latency_factor
+            name = "mean" if frame.is_observed else "p99"
+            figure = f"{name}={format_figure(found)} ms"
+            return _slow(f"latency_{name}", figure, found / yardstick.latency_ms, limit, self._latency)
         if self._throughput is None or n_operations is None:
             return None
-        if self._throughput.take(frame.credited, n_operations):
+        if self._throughput.take(frame.credited, n_operations) and not self._is_lull(frame):
             rate, limit = self._throughput.mean, self._limits.throughput_factor
             times = rate / yardstick.throughput
             return _slow("throughput", f"throughput={format_figure(rate)}/s", times, limit, self._throughput)
         return None
+
+    def _is_lull(self, frame: Frame) -> bool:
+        """Whether an application asks for less, and is answered about as soon as with the baseline."""
+        if self._yardstick is None or self._latency is None or not frame.response_mean_us > 0:
+            return False
+        return math.exp(self._latency.mean) <= _LULL * self._yardstick.latency_ms
 
     def vitals(self, now: Vitals) -> Breach | None:
         """Learns from one look at the target's resources; the hard limit that is broken now."""

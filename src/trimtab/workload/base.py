@@ -48,6 +48,8 @@ class Frame:
         client_cpu_s: CPU seconds that the generator used within this second.
         steal_s: CPU seconds that the hypervisor took from the generator's machine within it, all cores together.
         is_open: whether requests come by a schedule: then `credited` follows the schedule, however slow the server is.
+        is_observed: whether the operations are an application's own: then `credited` says what its users asked for.
+        response_mean_us: of the successful, where the traffic is observed; 0 for none, and where it is not known.
     """
 
     second: int
@@ -66,6 +68,8 @@ class Frame:
     wakeup_p99_us: int = 0
     wait_s: float | None = None
     steal_s: float = 0.0
+    is_observed: bool = False
+    response_mean_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,10 @@ ScriptPart = tuple[str, ScriptText, Sequence[Mapping[str, Any]], str]
 """A transaction type: "own", "pgbench" or "builtin"; its text; its generators; what stands around its statements."""
 
 
+_NOT_THE_ENGINES = ("is_open", "is_observed", "response_mean_us")
+"""Fields of a frame that the engine does not fill."""
+
+
 class EngineRun:
     """A running load (a `LoadRun`); `stop` is idempotent, and the log stays readable after it."""
 
@@ -86,7 +90,7 @@ def to_frame(frame: NativeFrame | None, *, is_open: bool = False) -> Frame | Non
     """The engine's own frame with all that it shows; None for None."""
     if frame is None:
         return None
-    shown = {field.name: getattr(frame, field.name) for field in fields(Frame) if field.name != "is_open"}
+    shown = {field.name: getattr(frame, field.name) for field in fields(Frame) if field.name not in _NOT_THE_ENGINES}
     return Frame(**shown, is_open=is_open)
 
 

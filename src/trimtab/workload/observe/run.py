@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +161,7 @@ class ObserveRun:
             is_done = self.is_done
             with self._lock:
                 looks, failed = list(self._looks), list(self._failed)
+                mean_us = _mean_us(self._rows, second)
             seen_s = looks[-1].at_s - second
             if seen_s >= (0.5 if is_done else 1 - _EARLY_S) or (failed and failed[-1] >= second):
                 break
@@ -169,7 +171,7 @@ class ObserveRun:
         self._seconds += 1
         credited = float(_per_second(looks, second + 1)[second])
         n_error = failed.count(second)
-        return Frame(second, round(credited), n_error, credited)
+        return Frame(second, round(credited), n_error, credited, is_observed=True, response_mean_us=mean_us)
 
     def log(self) -> SecondLog:
         """Everything so far."""
@@ -192,6 +194,7 @@ class ObserveRun:
             client_cpu_s=zeros,
             steal_s=zeros,
             users=self._clients,
+            is_observed=True,
             error_classes={"observe": len(failed)} if failed else {},
             errors=errors,
             latencies=self._latencies,
@@ -202,6 +205,12 @@ class ObserveRun:
         self._stop.set()
         self._thread.join(_JOIN_S)
         return self.log()
+
+
+def _mean_us(rows: Sequence[tuple[int, int, int, int]], second: int) -> float:
+    """Of what was timed in the second, one of the last; 0 for nothing."""
+    timed = [(us, n) for at, _, us, n in takewhile(lambda row: row[0] >= second, reversed(rows)) if at == second]
+    return sum(us * n for us, n in timed) / sum(n for _, n in timed) if timed else 0.0
 
 
 def _per_second(looks: Sequence[_Look], k: int) -> Floats:
