@@ -11,8 +11,8 @@ from trimtab.errors import ApplyError, TargetError
 from trimtab.systems.postgresql.catalogue import CATALOG, read_rows
 from trimtab.systems.postgresql.reach import AUTO_CONF
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError
+from trimtab.systems.postgresql.values import setting_text
 from trimtab.systems.session import StatementError
-from trimtab.units import format_value
 
 __all__ = ["change_entries", "file_entries", "file_faults", "hidden_entries", "read_entries", "reload_and_wait"]
 
@@ -51,7 +51,8 @@ def _is_untouched(name: str) -> bool:
 
 
 def _effective_entries(connection: Connection) -> dict[str, str]:
-    """The same as far as pg_settings shows it: entries that a later source overrides are missing."""
+    """The same as far as pg_settings shows it, in the words that we would write: entries that a later source overrides are
+    missing."""
     if not connection.value("SELECT pg_has_role(current_user, 'pg_read_all_settings', 'USAGE')"):
         raise TargetError(
             "this user may not see which settings come from postgresql.auto.conf",
@@ -59,7 +60,7 @@ def _effective_entries(connection: Connection) -> dict[str, str]:
         )
     rows = read_rows(connection)
     return {
-        name: format_value(row.value, row.unit)
+        name: setting_text(row.value, row.unit)
         for name, row in rows.items()
         if row.file.endswith(f"/{AUTO_CONF}") and not _is_untouched(name)
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from trimtab.errors import TargetError
 from trimtab.systems.knobs import Kind, Reading, Sight
 from trimtab.systems.postgresql.session import Connection
-from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.server_catalog import ServerKnob, server_catalog
 
 __all__ = [
     "CATALOG",
@@ -18,6 +18,7 @@ __all__ = [
     "is_kept",
     "major_version",
     "missing_knobs",
+    "overridden_knobs",
     "read_facts",
     "read_rows",
     "without_io_uring",
@@ -29,6 +30,10 @@ _KINDS: Mapping[str, Kind] = {"bool": "bool", "integer": "integer", "real": "rea
 _DENIED = {key: denial.reason for key, denial in CATALOG.denied.items()}
 _OWN_SESSION = ("client", "session")
 _IO_URING = "io_uring"
+_SHARED = "max_worker_processes"
+"""Subscriptions and extensions take their processes out of it, too: with fewer than there may be now they would stand still, and
+a load that does not need them would look faster."""
+_MOST_TOLD = 5
 _SYSCTL = Path("/proc/sys/kernel")
 
 
@@ -50,7 +55,7 @@ class Facts:
 
     def sight(self, readings: Mapping[str, Reading]) -> Sight:
         """What the server shows, with the locks that follow from these facts."""
-        curated = CATALOG.known(major=self.major)
+        curated = _no_fewer(CATALOG.known(major=self.major), readings.get(_SHARED))
 
         def useless(reading: Reading) -> str:
             entry = curated.get(reading.name)
@@ -65,6 +70,19 @@ class Facts:
         if not self.allows_alter_system:
             return _DENIED["managed"]
         return _DENIED["no_right"] if not reading.is_permitted else "" if self.may_reload else _DENIED["no_reload"]
+
+
+def _no_fewer(curated: Mapping[str, ServerKnob], now: Reading | None) -> Mapping[str, ServerKnob]:
+    """`curated` with a range of `_SHARED` that begins at what it is now."""
+    if now is None or isinstance(now.value, str):
+        return curated
+    return {**curated, _SHARED: _from(curated[_SHARED], int(now.value))}
+
+
+@lru_cache(maxsize=16)
+def _from(entry: ServerKnob, low: int) -> ServerKnob:
+    """Made once: knobs are made anew where their entries are others."""
+    return entry.model_copy(update={"low": low})
 
 
 def major_version(connection: Connection) -> int:
@@ -140,10 +158,32 @@ def read_facts(connection: Connection, rows: Mapping[str, Reading]) -> Facts:
 
 def missing_knobs(choice: str | Sequence[str], rows: Mapping[str, Reading], major: int) -> tuple[str, ...]:
     """One line about the knobs that `knobs = ...` asks for, that the catalogue knows, and that this server lacks."""
-    asked: dict[str, None] = {}
-    for name in (choice,) if isinstance(choice, str) else choice:
-        asked.update(dict.fromkeys(CATALOG.sets.get(name, (name,))))
-    missing = [name for name in asked if name in CATALOG.knob and name not in rows]
+    missing = [name for name in _asked(choice) if name in CATALOG.knob and name not in rows]
     if not missing:
         return ()
     return (f"left out, because PostgreSQL {major} does not have them: {', '.join(missing)}",)
+
+
+def overridden_knobs(choice: str | Sequence[str], connection: Connection) -> tuple[str, ...]:
+    """One line about the knobs that `knobs = ...` asks for and that another role or database has its own value of: in sessions
+    there, which may be those of the load, nothing shows of what is tuned."""
+    asked, held = _asked(choice), list[str]()
+    for role, database, name in connection.rows(CATALOG.sql["overridden"]):
+        if name in asked:
+            whose = (f"role={role}" if role else "", f"database={database}" if database else "")
+            held.append(f"{name} for {' in '.join(filter(None, whose))}")
+    if not held:
+        return ()
+    more = f", and {len(held) - _MOST_TOLD} more" if len(held) > _MOST_TOLD else ""
+    told = ", ".join(held[:_MOST_TOLD])
+    return (
+        f"set by ALTER ROLE or ALTER DATABASE, so that sessions there keep their values whatever is tuned: {told}{more}",
+    )
+
+
+def _asked(choice: str | Sequence[str]) -> Mapping[str, None]:
+    """The names that `knobs = ...` means, in order."""
+    asked: dict[str, None] = {}
+    for name in (choice,) if isinstance(choice, str) else choice:
+        asked.update(dict.fromkeys(CATALOG.sets.get(name, (name,))))
+    return asked

@@ -24,7 +24,7 @@ from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
 from trimtab.systems.postgresql.rescue import read_rows_somehow
 from trimtab.systems.postgresql.session import Connection, ConnectionLostError
 from trimtab.systems.postgresql.undo import Undo
-from trimtab.systems.postgresql.values import is_same, quoted_name, setting_text
+from trimtab.systems.postgresql.values import is_same, quoted_name, setting_text, shown_real
 from trimtab.systems.server_change import ServerChange
 from trimtab.units import format_value
 
@@ -50,8 +50,10 @@ class AlterSystem(Undo):
         return ""
 
     def texts(self, knob: Knob, value: Value) -> tuple[str, ...]:
-        """As ALTER SYSTEM writes it."""
+        """As ALTER SYSTEM writes it, and as `read_entries` gives it where only what is in use is seen."""
         text = setting_text(value, knob.unit)
+        if isinstance(value, float):
+            return tuple(dict.fromkeys((setting_text(shown_real(value), knob.unit), text)))
         return (quoted_name(text), text) if isinstance(value, str) else (text,)
 
     def _saved(self, session: Connection, *, can_restart: bool) -> tuple[Mapping[str, Value], Mapping[str, Any]]:

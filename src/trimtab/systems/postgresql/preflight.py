@@ -24,6 +24,7 @@ __all__ = ["check_shared_memory"]
 
 _VERSION_BYTES = 16
 _CONTROL_BYTES = 8192
+_PROC = Path("/proc")
 
 
 def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: Reach, budget_bytes: int) -> None:
@@ -34,7 +35,7 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
     requires wal_level ...") count too. Nothing is checked when no knob needs a restart or no program is at hand.
 
     Raises:
-        ApplyError: it would not start, or takes more than `budget_bytes`.
+        ApplyError: it would not start, or takes more than `budget_bytes`, or more huge pages than there can be.
     """
     account, bin_dir, data_dir = reach.account, reach.bin_dir, reach.data_dir
     is_restart = any(states[name].knob.restart is not RestartClass.RELOAD for name in config)
@@ -54,6 +55,35 @@ def check_shared_memory(config: Config, states: Mapping[str, KnobState], reach: 
             f"the server would take shared_memory={format_size(need_bytes)} of memory={format_size(budget_bytes)}",
             hint="lower shared_buffers or other memory settings, or raise memory in the target's table",
         )
+    _require_huge_pages(config, states, need_bytes)
+
+
+def _require_huge_pages(config: Config, states: Mapping[str, KnobState], need_bytes: int) -> None:
+    """That the machine can give a server as many huge pages as it needs that does not start without (huge_pages = on).
+
+    Raises:
+        ApplyError: it cannot.
+    """
+    if config.get("huge_pages", states["huge_pages"].running) != "on" or states["huge_page_size"].running:
+        return  # pages of another size than the machine's usual are not counted here
+    found = _huge_page_bytes()
+    if found is not None and need_bytes > found:
+        raise ApplyError(
+            f"the server would not start: with huge_pages = on it takes {format_size(need_bytes)} of huge pages, and the"
+            f" machine has {format_size(found)}",
+            hint="lower shared_buffers, raise vm.nr_hugepages, or set huge_pages = try",
+        )
+
+
+def _huge_page_bytes() -> int | None:
+    """What all huge pages of the usual size may hold, those that the kernel makes when asked among them; None when unknown."""
+    try:
+        size = re.search(r"^Hugepagesize: +(\d+) kB$", (_PROC / "meminfo").read_text(encoding="ascii"), re.MULTILINE)
+        vm = _PROC / "sys" / "vm"
+        pages = [int((vm / name).read_text(encoding="ascii")) for name in ("nr_hugepages", "nr_overcommit_hugepages")]
+    except (OSError, ValueError):
+        return None
+    return sum(pages) * (int(size[1]) << 10) if size is not None else None
 
 
 def _complaints(result: CommandResult) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,8 @@ __all__ = ["PID_FILE", "Recovery", "postmaster_in", "servers_in", "startup_proce
 _PROGRAM = "postgres"
 PID_FILE = "postmaster.pid"
 """In the data directory."""
+_REPLAYS = re.compile(r"postgres: (.*: )?startup( |$)")
+"""A server with a `cluster_name`, as each of Debian's has one, shows it in the titles of its processes."""
 
 
 class Recovery(Progress):
@@ -48,7 +51,7 @@ def startup_process(postmaster: int) -> tuple[str, str]:
     """Title of the process that replays ("postgres: startup recovering 0000..."), and its use of CPU; "" for none."""
     for child in processes():
         title = process_title(child) if process_parent(child) == postmaster else ""
-        if title.startswith("postgres: startup"):
+        if _REPLAYS.match(title):
             return title, f"{title} {process_ticks(child)}"
     return "", ""
 

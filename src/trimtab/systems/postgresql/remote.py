@@ -7,6 +7,7 @@ import os
 import signal
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
 from trimtab.systems.postgresql import login
 from trimtab.systems.postgresql.address import has_no_listener, listens_at
+from trimtab.systems.postgresql.catalogue import CATALOG
 from trimtab.systems.postgresql.identity import backend_process, require_same_server
 from trimtab.systems.postgresql.process import Postmaster
 from trimtab.systems.postgresql.recovery import (
@@ -23,7 +25,7 @@ from trimtab.systems.postgresql.recovery import (
     postmaster_in,
     servers_in,
 )
-from trimtab.systems.postgresql.session import Connection, connect
+from trimtab.systems.postgresql.session import Connection, connect, require_no_pooler
 from trimtab.systems.postgresql.settings import Settings
 from trimtab.systems.remote import CommandedServer, RunningServer
 from trimtab.systems.seen import Found, command_of, environment_of, output_file, program_folder, start_folder
@@ -63,10 +65,12 @@ class ConnectionReach(RunningServer[Settings, Connection]):
         self._look_in()
         self.close()
         self._spare = self.connect("trimtab spare")
+        self._spare.rows(CATALOG.sql["stays"])
         weakref.finalize(self, self._spare.close)
 
     def _look_in(self) -> None:
         with self.connect() as connection:
+            require_no_pooler(connection)
             self._is_here = backend_process(connection) is not None
             info = connection.info
             self._endpoint = Endpoint(
@@ -170,14 +174,21 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             log = self._collected_log() or output_file(pid)
             self._found = Found(data_dir=self._data_dir, log=log, argv=_whole(command_of(pid), pid))
 
+    @property
+    def log_file(self) -> Path | None:
+        """As `RunningServer.log_file`; of a server that collects its log the file of now: a start, a day or a size begins one."""
+        if log := self._collected_log():
+            self._found = replace(self._found, log=log)
+        return super().log_file
+
     def _collected_log(self) -> Path | None:
         try:
             with Folder.open(self._data_dir) as folder:
                 copy = folder.read("current_logfiles", most_bytes=_NAMES_BYTES)
         except OSError:
             return None
-        words = copy.content.decode(errors="replace").split() if copy is not None else []
-        return self._data_dir / words[1] if len(words) > 1 else None
+        lines = copy.content.decode(errors="surrogateescape").splitlines() if copy is not None else []
+        return self._data_dir / lines[0].partition(" ")[2] if lines else None
 
     def moved_to(self) -> str:
         """See `Reach`."""

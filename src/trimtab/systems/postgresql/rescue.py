@@ -22,7 +22,7 @@ from trimtab.systems.postgresql.autoconf import change_entries, file_faults, rea
 from trimtab.systems.postgresql.catalogue import read_rows
 from trimtab.systems.postgresql.entries import file_without, still_ours
 from trimtab.systems.postgresql.reach import AUTO_CONF, Reach
-from trimtab.systems.postgresql.recovery import PID_FILE, servers_in
+from trimtab.systems.postgresql.recovery import PID_FILE, Recovery, servers_in
 from trimtab.systems.postgresql.session import Connection, FullError
 from trimtab.systems.rescue import UnwritableError
 from trimtab.systems.server_change import ServerChannel
@@ -123,13 +123,22 @@ class ServerRescue(ServerChannel[Reach]):
                 return False
             raise
         except NotYetError:
-            return self._answers_within(_LOGIN_S)
+            return self._answers_once_up()
         except LoginRefusedError:
             if changed:
                 return False
             raise
         except TargetError:
             return False
+        return True
+
+    def _answers_once_up(self) -> bool:
+        """The same of a server that starts or stops. One that replays its log is waited for as long as it gets on: a restart
+        would have it begin anew."""
+        recovery = Recovery(self._reach.pid or 0, _LOGIN_S)
+        while not self._answers_within(_LOGIN_S):
+            if recovery.has_stalled() or not recovery.is_under_way():
+                return False
         return True
 
     def _reloads(self) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
@@ -17,15 +19,27 @@ from trimtab.systems import session
 from trimtab.systems.server_catalog import server_catalog
 from trimtab.systems.session import LoginRefusedError, NotYetError, Session, StatementError
 
-__all__ = ["CONNECT_TIMEOUT_S", "Connection", "ConnectionLostError", "FullError", "connect", "is_cut_off", "redact"]
+__all__ = [
+    "CONNECT_TIMEOUT_S",
+    "Connection",
+    "ConnectionLostError",
+    "FullError",
+    "connect",
+    "is_cut_off",
+    "redact",
+    "require_no_pooler",
+]
 
 CONNECT_TIMEOUT_S = 10
 _STATEMENT_TIMEOUT_MS = 30_000
 _ANSWER_S = 35.0
 """Longest wait for an answer: the server's own time-out first, and ours for one that accepts and never answers."""
-
+_LEAST_S = 2
+"""libpq rounds a shorter time for a login up to this."""
 _NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
 _CUT_OFF = "closed the connection unexpectedly"
+_POOLER = "unsupported startup parameter"
+"""The words of a pooler about `options`, unless it is told to pass over them."""
 
 
 class Connection(psycopg.Connection[TupleRow], Session):
@@ -111,16 +125,41 @@ def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_
         "options": options,
         "application_name": application,
         "client_encoding": "utf8",  # a database in SQL_ASCII would give bytes in place of texts
-        # libpq rounds a smaller number up to 2 seconds
-        "connect_timeout": max(2, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
+        "connect_timeout": max(_LEAST_S, round(CONNECT_TIMEOUT_S if timeout_s is None else timeout_s)),
     }
     try:
         return Connection.connect(**given, autocommit=True)
     except psycopg.Error as error:
-        raise _told(error, fields) from None
+        raise _told(error, fields, partial(_says_not_yet, error, given)) from None
 
 
-def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
+def require_no_pooler(connection: Connection) -> None:
+    """That what `connect` asks for has reached a server.
+
+    Raises:
+        TargetError: it has not: `options` were passed over.
+    """
+    found = connection.value("SELECT setting FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'")
+    if found != str(_STATEMENT_TIMEOUT_MS):
+        pooler = next(each for each in server_catalog("postgresql").refusal if each.fits(_POOLER))
+        told = f"statement_timeout={found} there, and not {_STATEMENT_TIMEOUT_MS} as the login asks for"
+        raise TargetError(f"{pooler.says}: {told}", hint=pooler.hint)
+
+
+def _says_not_yet(error: psycopg.Error, given: Mapping[str, Any]) -> bool:
+    """Whether the server says that it takes no logins now, in whatever language: libpq asks it again, and goes by the code, which
+    psycopg does not show. One that did not answer is not asked: this process stands still meanwhile."""
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return False
+    try:
+        return pq.PGconn.ping(make_conninfo(**{**given, "connect_timeout": _LEAST_S}).encode()) == pq.Ping.REJECT
+    except psycopg.Error:
+        return False
+
+
+def _told(
+    error: psycopg.Error, fields: Mapping[str, Any], says_not_yet: Callable[[], bool] = lambda: False
+) -> TargetError:
     password = fields.get("password")
     text = redact(" ".join(str(error).split()), None if password is None else str(password))
     where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
@@ -128,7 +167,7 @@ def _told(error: psycopg.Error, fields: Mapping[str, Any]) -> TargetError:
         if refusal.fits(text):
             kind = FullError if refusal.full else LoginRefusedError
             return kind(f"{refusal.says}: {where}: {text}", hint=refusal.hint)
-    if any(mark in text for mark in _NOT_YET):
+    if any(mark in text for mark in _NOT_YET) or says_not_yet():
         return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
     return TargetError(
         f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"

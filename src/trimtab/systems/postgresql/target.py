@@ -24,6 +24,7 @@ from trimtab.systems.postgresql.catalogue import (
     Facts,
     major_version,
     missing_knobs,
+    overridden_knobs,
     read_facts,
     read_rows,
     without_io_uring,
@@ -136,9 +137,12 @@ class PostgresTarget(DatabaseSystem[Settings, Reach]):
         return super()._told(error)
 
     def notes(self) -> tuple[str, ...]:
-        """Which knobs of those asked for this server does not have, and what `recover` could not do later."""
+        """Which knobs of those asked for this server does not have, or others have fixed for some sessions, and what `recover`
+        could not do later."""
         rows, facts = self._look()
-        return (*missing_knobs(self.settings.knobs, rows, facts.major), *super().notes())
+        missing = missing_knobs(self.settings.knobs, rows, facts.major)
+        with self._reach.connect() as connection:
+            return (*missing, *overridden_knobs(self.settings.knobs, connection), *super().notes())
 
     def _folders(self) -> Iterator[Path]:
         """The data directory, and what lies elsewhere through a link: write-ahead log, tablespaces."""

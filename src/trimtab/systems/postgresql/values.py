@@ -7,12 +7,17 @@ import math
 from trimtab.space import Value
 from trimtab.units import format_value
 
-__all__ = ["file_text", "is_same", "quoted_name", "setting_text"]
+__all__ = ["file_text", "is_same", "quoted_name", "setting_text", "shown_real"]
 
 
 def setting_text(value: Value, unit: str) -> str:
     """PostgreSQL's text for a value, exactly: a real stays bare, since one with a unit would be rounded."""
     return repr(value) if isinstance(value, float) else format_value(value, unit)
+
+
+def shown_real(value: float) -> float:
+    """A real as pg_settings shows it, with six digits."""
+    return float(f"{value:.6g}")
 
 
 def file_text(text: str) -> str:
@@ -27,7 +32,7 @@ def quoted_name(text: str) -> str:
 
 
 def is_same(left: Value, right: Value) -> bool:
-    """Whether two values are one to the server; reals are compared as pg_settings prints them (six digits)."""
+    """Whether two values are one to the server; reals are compared by what pg_settings shows of them."""
     if isinstance(left, float) or isinstance(right, float):
         if isinstance(left, str | bool) or isinstance(right, str | bool):
             return False
