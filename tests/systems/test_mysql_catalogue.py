@@ -116,6 +116,13 @@ def test_no_sort_buffer_is_tried_that_makes_sorts_fail() -> None:
         assert low >= 256 << 10
 
 
+def test_no_stack_is_tried_below_the_servers_own() -> None:
+    """MySQL has had 1 MiB since 8.0.27: with less, complex statements and deep calls of routines fail (error 1436)."""
+    low = states()["thread_stack"].knob.low
+    assert low is not None
+    assert low >= 1 << 20
+
+
 def test_mysql_gets_types_and_restart_classes_from_the_overlay() -> None:
     found = mysql_states()
     assert found["innodb_doublewrite"].knob.kind is KnobKind.BOOLEAN
@@ -389,6 +396,21 @@ def test_rights_as_sql() -> None:
         in text
     )
     assert "PASSWORD" not in text
+
+
+def test_the_printed_user_may_come_from_where_we_come_from() -> None:
+    """One of localhost cannot log in from another machine, nor over TCP where names are not resolved (skip_name_resolve)."""
+    text = grant_text(MARIADB, 3, None, "t", host="10.0.0.5")
+    assert "CREATE USER 't'@'10.0.0.5' " in text
+    assert "TO 't'@'10.0.0.5';" in text
+    assert "localhost" not in text
+    assert "on this machine" not in text
+    assert "ALTER USER 't'@'10.0.0.5' IDENTIFIED BY" in text
+
+
+@pytest.mark.parametrize("minor", range(MYSQL.known.lowest[1], MYSQL.known.highest[1] + 1))
+def test_an_embedded_mysql_listens_on_its_private_socket_only(minor: int) -> None:
+    assert f"[mysqld-8.{minor}]\nmysqlx = OFF\n" in CATALOG.own_files["server.cnf"]
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,20 @@ def test_one_that_the_server_has_ended_is_not_lent_again(target: MysqlTarget) ->
             assert session.value("SELECT CONNECTION_ID()") != ended
 
 
+def test_what_limits_the_statements_of_people_does_not_cut_what_is_asked(target: MysqlTarget) -> None:
+    limits = {"sql_select_limit": "10", "max_statement_time": "0.2"}
+    with target._reach.connect() as session:
+        try:
+            for name, value in limits.items():
+                session.rows(f"SET GLOBAL {name} = {value}")
+            assert {"aria_pagecache_buffer_size", "thread_stack"} <= target.states().keys()
+            with connect(target.endpoint()) as other:
+                assert other.value("SELECT SLEEP(0.4)") == 0
+        finally:
+            for name in limits:
+                session.rows(f"SET GLOBAL {name} = DEFAULT")
+
+
 def test_the_pools_variables_are_left_alone_without_a_pool(target: MysqlTarget) -> None:
     found = target.snapshot()
     size = _running(target, "thread_pool_size")

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,10 +18,13 @@ from trimtab.space import Config, Knob, KnobKind, RestartClass
 from trimtab.systems.account import Account
 from trimtab.systems.base import KnobState
 from trimtab.systems.files import digest_at
+from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import options
+from trimtab.systems.mysql.change import _Change
 from trimtab.systems.mysql.foreign import files_as_left
 from trimtab.systems.mysql.options import given_options, option_files, start_values
 from trimtab.systems.mysql.preflight import check_start
+from trimtab.systems.mysql.undo import HEADS
 
 PROGRAM = """#!/bin/sh
 echo "$*" >> {folder}/asked
@@ -206,3 +210,74 @@ def test_an_option_that_switches_a_variable_gives_it_a_value(home: Path, pid: in
     given = given_options(cast(Any, Reach(str(home / "mysqld"), pid=pid)))
     assert {"innodb_adaptive_hash_index", "query_cache", "skip_name_resolve"} <= (given or {}).keys()
     assert (given or {})["sort_buffer_size"] == "1M", "as `loose-`, so that others do not end at it"
+
+
+def test_the_group_suffix_of_a_server_is_its_programs_too(home: Path) -> None:
+    """MYSQL_GROUP_SUFFIX in its environment makes it read further groups of its files."""
+    (home / "mysqld").write_text(f"#!/bin/sh\nenv > {home}/environment\n")
+    own = {"MYSQL_GROUP_SUFFIX": "_one", "MARIADB_GROUP_SUFFIX": "_two"}
+    with subprocess.Popen(["sleep", "60"], env=own) as process:
+        until = time.monotonic() + 10
+        while b"_two" not in Path(f"/proc/{process.pid}/environ").read_bytes():  # the kernel shows it a moment later
+            assert time.monotonic() < until
+            time.sleep(0.001)
+        start_values(cast(Any, Reach(str(home / "mysqld"), pid=process.pid)))
+        process.kill()
+    assert {f"{name}={value}" for name, value in own.items()} <= set((home / "environment").read_text().splitlines())
+
+
+OURS = "--back-log=60 --innodb_io_capacity=300"
+
+
+@pytest.mark.parametrize(
+    ("words", "stays", "lost"),
+    [
+        (OURS, True, ""),
+        (f"{OURS} --back_log=0060", True, ""),  # the same in other words
+        (f"{OURS} --loose-innodb-io-capacity=900", True, "innodb_io_capacity"),  # another file is read later
+        ("--back-log=60", True, "innodb_io_capacity"),
+        ("", True, "back_log, innodb_io_capacity"),
+        ("", False, ""),
+    ],
+)
+def test_a_file_that_the_server_does_not_read_last_keeps_nothing(
+    home: Path, pid: int, words: str, stays: bool, lost: str
+) -> None:
+    """One of a folder that it does not include, say, or includes before others: SET GLOBAL works all the same."""
+    table = "Variables (--variable-name=value)\nback-log  60\ninnodb-io-capacity  900"
+    (home / "mysqld").write_text(
+        f"#!/bin/sh\necho 'started with the following arguments:'\necho '{words}'\necho\necho '{table}'\n"
+    )
+    change: Any = _Change.__new__(_Change)
+    reach: Any = Reach(str(home / "mysqld"), pid=pid)
+    reach.include_file = home / "etc/trimtab.conf"
+    change._reach, change._head = reach, HEADS[stays]
+    change._config = Config({"back_log": 60, "innodb_io_capacity": 300})
+    change._now = {n: Reading(name=n, text=str(v), kind="integer") for n, v in change._config.items()}
+    if not lost:
+        change.check()
+        return
+    with pytest.raises(ApplyError) as caught:
+        change.check()
+    assert caught.value.message == (
+        f"the server's next start would lose {lost}: it does not read include_file='{home}/etc/trimtab.conf',"
+        " or reads another file after it"
+    )
+
+
+def test_a_value_that_does_not_come_from_an_unread_file_is_not_held_against_the_config(home: Path, pid: int) -> None:
+    """As that of each knob which needs a restart, in every trial."""
+    (home / "mysqld").write_text("#!/bin/sh\necho 'started with the following arguments:'\n")
+    change: Any = _Change.__new__(_Change)
+    reach: Any = Reach(str(home / "mysqld"), pid=pid)
+    reach.include_file = home / "etc/trimtab.conf"
+    change._reach, change._head, change._config = reach, HEADS[False], Config({"back_log": 60})
+    change._base = SimpleNamespace(values={"back_log": 50})
+    change._now = {"back_log": Reading(name="back_log", text="50", kind="integer")}
+    with pytest.raises(ApplyError, match="next start would lose back_log: it does not read") as caught:
+        change.check()
+    assert caught.value.fault == "environment"
+    (home / "mysqld").write_text("#!/bin/sh\necho 'started with the following arguments:'\necho '--back-log=50'\n")
+    with pytest.raises(ApplyError, match="the server keeps back_log=50 although 60 was set") as caught:
+        change.check()
+    assert caught.value.fault == ""

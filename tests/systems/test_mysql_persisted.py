@@ -65,6 +65,27 @@ def test_a_restart_loses_nothing_of_set_persist(persisted: dict[str, str], lost:
 
 
 @pytest.mark.parametrize(
+    ("name", "running", "start", "lost"),
+    [
+        ("time_zone", "+00:00", {"default_time_zone": "+00:00"}, []),
+        ("time_zone", "+02:00", {"default_time_zone": "+00:00"}, ["time_zone"]),
+        ("time_zone", "+02:00", {"default_time_zone": "(No default value)"}, ["time_zone"]),
+        ("time_zone", "SYSTEM", {"default_time_zone": "(No default value)"}, []),
+        ("sql_select_limit", "18446744073709551615", {"back_log": "151"}, []),
+        ("sql_select_limit", "1000", {"back_log": "151"}, ["sql_select_limit"]),
+    ],
+)
+def test_what_sessions_set_is_lost_only_where_a_start_gives_another_value(
+    monkeypatch: pytest.MonkeyPatch, name: str, running: str, start: dict[str, str], lost: list[str]
+) -> None:
+    """MySQL calls a variable set as soon as any session has set its own, as JDBC does with the time zone, whose option has
+    another name: default-time-zone."""
+    monkeypatch.setattr(pending, "start_values", lambda _: start)
+    variables = from_mysql([(name, running, "DYNAMIC", "", "0", "0")], curated_for(MYSQL), {})
+    assert lost_by_restart(REACH, variables, frozenset(curated_for(MYSQL))) == lost
+
+
+@pytest.mark.parametrize(
     ("persisted", "sources", "waiting"),
     [
         ({"sort_buffer_size": "262144", "back_log": "200"}, {}, ["back_log"]),

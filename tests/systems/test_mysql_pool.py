@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,7 @@ import pytest
 from tests.fetch_servers import MYSQL_8_0, require_server
 from tests.needs import require
 from tests.servers.embedded import provide
+from tests.systems.mysql_shapes import MARIADB_ROWS
 from tests.systems.test_mysql_catalogue import BOUNDS, mysql_states
 from trimtab.errors import ApplyError, TargetError
 from trimtab.records import Context
@@ -91,6 +93,15 @@ def test_a_resize_is_waited_for() -> None:
     server = Resizing(BUSY, BUSY, IDLE)
     _resize(server)
     assert (server.size, len(server.after)) == (256 * MIB, 1)
+
+
+def test_a_redo_log_is_given_as_long() -> None:
+    """MariaDB from 10.9 on answers when the pages of a checkpoint are written; who hangs up leaves it at that, and is refused
+    the old size meanwhile."""
+    server = Resizing(IDLE)
+    now = {name: reading for name, reading in from_mariadb(MARIADB_ROWS).items() if name == "innodb_log_file_size"}
+    set_dynamic(cast(Session, server), now, {"innodb_log_file_size": 512 * MIB}, resize_s=5.0)
+    assert server.size == 512 * MIB
 
 
 def test_a_resize_that_an_earlier_change_has_begun_is_waited_for_first() -> None:
@@ -193,10 +204,10 @@ def _assert_as(target: MysqlTarget, found: Snapshot) -> None:
 
 
 @contextmanager
-def _with_file(target: MysqlTarget, theirs: Mapping[str, int]) -> Iterator[None]:
+def _with_file(target: MysqlTarget, theirs: Mapping[str, int], name: str = "theirs.cnf") -> Iterator[None]:
     """The server with an option file of somebody else's."""
     assert target.private_folder is not None
-    file = target.private_folder / "conf.d" / "theirs.cnf"
+    file = target.private_folder / "conf.d" / name
     file.write_text("\n".join(["[mysqld]", *(f"{name} = {value}" for name, value in theirs.items()), ""]))
     target._reach.restart()
     yield
@@ -281,6 +292,21 @@ def test_parts_that_a_restart_of_ours_has_made_are_taken_back_with_the_pool(mysq
     mysql.restore(found)
     assert _variable(mysql, "innodb_buffer_pool_instances") == 1
     _assert_as(mysql, found)
+
+
+@pytest.mark.service
+def test_a_redo_log_that_the_older_variables_have_sized_comes_back(mysql: MysqlTarget) -> None:
+    """The server shows 100 MiB meanwhile, and makes it that small when it is told just that."""
+    capacity, until = "innodb_redo_log_capacity", time.monotonic() + 60
+    with _with_file(mysql, {"innodb_log_file_size": 48 * MIB, "innodb_log_files_in_group": 8}, "logs.cnf"):
+        assert _variable(mysql, capacity) == 384 * MIB
+        found = mysql.snapshot()
+        mysql.apply(Config({capacity: 128 * MIB}))
+        assert mysql.restore(found).left == ()
+        with mysql._reach.connect() as session:
+            while session.rows("SHOW GLOBAL STATUS LIKE 'Innodb_redo_log_capacity_resized'")[0][1] != str(384 * MIB):
+                assert time.monotonic() < until
+                time.sleep(0.1)
 
 
 @pytest.mark.service

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trimtab.errors import TargetError
 from trimtab.systems.mysql import MysqlTarget, program
+from trimtab.systems.mysql.embedded import EmbeddedReach
 from trimtab.systems.mysql.program import ServerProgram, data_label, find_server
 
 
@@ -73,3 +76,23 @@ def test_mariadb_without_its_installer_is_told(tmp_path: Path) -> None:
 def test_every_program_has_data_of_its_own() -> None:
     assert data_label("mariadb") == "mariadb"
     assert len({data_label(which) for which in ("mariadb", "mysql", "/opt/a/bin/mysqld", "/opt/b/bin/mysqld")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("mysqld: Can't create directory '/c/data.new/' (OS errno 13 - Permission denied)", "does AppArmor keep that program"),
+        ("[ERROR] Could not create /c/data.new/ibdata1 (Errcode: 13)", "does AppArmor keep that program"),
+        ("[ERROR] No space left on device", "is the disk full"),
+    ],
+)  # fmt: skip
+def test_a_program_that_may_not_write_its_data_is_told_from_a_full_disk(tmp_path: Path, words: str, hint: str) -> None:
+    def install(argv: Sequence[str], *_: object) -> None:
+        raise TargetError(f"{Path(argv[0]).name} failed with exit_code=1: {words}", hint="is the disk full?")
+
+    reach: Any = EmbeddedReach.__new__(EmbeddedReach)
+    reach.__dict__["_program"] = ServerProgram(Path("/usr/sbin/mysqld"), "mysql", is_default=True)
+    reach._install = install
+    with pytest.raises(TargetError, match="mysqld failed with exit_code=1") as caught:
+        reach._make_data(tmp_path, None)
+    assert hint in str(caught.value.hint)

@@ -6,12 +6,12 @@ import logging
 import os
 import socket
 import stat
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from trimtab.errors import TargetError
 from trimtab.systems import progress
 from trimtab.systems.account import Account
@@ -150,7 +150,7 @@ def test_people_are_told_what_is_waited_for(
     )
 
 
-FAKE = f"""#!{sys.executable}
+FAKE = f"""#!{PYTHON}
 import socket, sys, time
 lines, pause_s, gets_ready = {{lines!r}}, {{pause_s}}, {{gets_ready}}
 for line in lines:
@@ -224,7 +224,7 @@ def reach(log: Path, command: str) -> LocalReach:
 def test_a_restart_command_that_gives_up_on_a_recovery_is_no_failure(log: Path) -> None:
     script = log.parent / "restart.py"
     script.write_text(f"import time; open({str(log)!r}, 'a').write({MARIADB[1]!r} + chr(10)); time.sleep(30)")
-    there = reach(log, f"{sys.executable} {script}")
+    there = reach(log, f"{PYTHON} {script}")
     began = time.monotonic()
     with pytest.raises(TargetError, match="cannot reach server=/no/such/socket"):
         there.restart()  # one second for the command, and one more for a recovery that stands still
@@ -233,6 +233,6 @@ def test_a_restart_command_that_gives_up_on_a_recovery_is_no_failure(log: Path) 
 
 @pytest.mark.slow
 def test_a_restart_command_that_hangs_on_anything_else_fails(log: Path) -> None:
-    there = reach(log, f"{sys.executable} -c 'import time; time.sleep(30)'")
+    there = reach(log, f"{PYTHON} -c 'import time; time.sleep(30)'")
     with pytest.raises(TargetError, match="did not end within timeout_s=1"):
         there.restart()

@@ -58,7 +58,14 @@ def test_a_lost_connection_says_nothing_about_replicas() -> None:
 def test_only_old_servers_are_asked_in_the_old_words() -> None:
     assert read_flavour("8.0.21").replica_status == "SHOW SLAVE STATUS"
     assert read_flavour("8.0.22").replica_status == "SHOW REPLICA STATUS"
-    assert read_flavour("10.6.0-MariaDB").replica_status == "SHOW REPLICA STATUS"
+    assert read_flavour("10.6.0-MariaDB").replica_status == "SHOW ALL REPLICAS STATUS"
+
+
+@pytest.mark.parametrize(("n_nodes", "takes_part"), [("0", False), ("1", False), ("3", True)])
+def test_the_other_nodes_of_a_cluster_take_part(n_nodes: str, takes_part: bool) -> None:
+    node: Any = dict.fromkeys(ANSWERS["10.6.16-MariaDB"], ())
+    node["SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"] = [("wsrep_cluster_size", n_nodes)]
+    assert has_replica(cast(Session, ScriptedSession("10.6.16-MariaDB", node))) is takes_part
 
 
 @pytest.mark.parametrize(
@@ -67,6 +74,7 @@ def test_only_old_servers_are_asked_in_the_old_words() -> None:
         ({"wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2"}, [("wsrep_cluster_size", "1")], "last_node"),
         ({"wsrep_cluster_address": "gcomm://10.0.0.1,10.0.0.2"}, [("wsrep_cluster_size", "2")], ""),
         ({"wsrep_cluster_address": "gcomm://?gmcast.segment=1"}, [("wsrep_cluster_size", "1")], ""),
+        ({"wsrep_cluster_address": "gcomm://"}, [("wsrep_cluster_size", "3")], "would_split"),
         ({"wsrep_cluster_address": ""}, [("wsrep_cluster_size", "0")], ""),
         ({"group_replication_group_name": "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"}, [], "in_group"),
         ({"group_replication_group_name": ""}, [], ""),
@@ -74,6 +82,7 @@ def test_only_old_servers_are_asked_in_the_old_words() -> None:
     ],
 )
 def test_a_server_that_its_cluster_needs_up_is_not_restarted(told: dict[str, str], nodes: Any, bound: str) -> None:
-    """The last node of a Galera cluster ends at once when it is started without bootstrapping."""
+    """The last node of a Galera cluster ends at once when it is started without bootstrapping; one whose address names no other
+    makes a cluster of its own, or ends because it was not the last to leave."""
     asked = cast(Session, ScriptedSession("8.0.36", {"SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'": nodes}))
     assert bound_by(asked, {n: Reading(name=n, text=text, kind="text") for n, text in told.items()}) == bound

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from typing import Any, cast
+
 import pymysql
 import pytest
 from pymysql.constants import ER
@@ -9,7 +12,7 @@ from pymysql.constants import ER
 from trimtab.errors import TargetError
 from trimtab.records import Endpoint
 from trimtab.systems.mysql import session
-from trimtab.systems.session import LoginRefusedError
+from trimtab.systems.session import LoginRefusedError, StatementError
 
 
 @pytest.mark.parametrize(
@@ -46,3 +49,96 @@ def test_a_blocked_host_is_told_how_every_version_unblocks_it(monkeypatch: pytes
     )
     assert caught.value.hint == "run `mysqladmin flush-hosts`"
     assert isinstance(caught.value, TargetError)
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "told"),
+    [
+        (1820, "You must SET PASSWORD before executing this statement", "the password of this user has expired"),
+        (1862, "Your password has expired.", "the password of this user has expired"),
+        (3118, "Access denied for user 'jo'@'db'. Account is locked.", "this user is locked"),
+        (4151, "Access denied, this account is locked", "this user is locked"),
+        (3955, "Account is blocked for 2 day(s)", "the server has blocked this user after wrong passwords"),
+        (4150, "User is blocked because of too many credential errors", "the server has blocked this user after wrong passwords"),
+        (3032, "The server is currently in offline mode", "the server is in offline mode"),
+        (2059, "Authentication plugin 'auth_gssapi_client' not configured", "this user logs in by a plugin that Trimtab lacks"),
+    ],
+)  # fmt: skip
+def test_a_server_that_refuses_this_user_is_not_down(
+    monkeypatch: pytest.MonkeyPatch, code: int, words: str, told: str
+) -> None:
+    """Who takes it for one that does not answer restarts it."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise pymysql.OperationalError(code, words)
+
+    monkeypatch.setattr(session, "login", refused)
+    there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
+    with pytest.raises(LoginRefusedError, match=f"as user='jo': {told}"):
+        session.connect(there)
+
+
+def test_who_may_log_in_over_the_socket_only_is_told_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root of a MariaDB or a MySQL of Debian or Ubuntu: the same error comes to every user of the system over TCP."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise pymysql.OperationalError(1698, "Access denied for user 'root'@'localhost'")
+
+    monkeypatch.setattr(session, "login", refused)
+    there = Endpoint(protocol="mysql", host="localhost", port=3306, user="root", password="", database="")
+    with pytest.raises(LoginRefusedError) as caught:
+        session.connect(there)
+    assert "?socket=/run/mysqld/mysqld.sock in url" in str(caught.value.hint)
+
+
+class Connection:
+    """One that keeps what it is asked, and refuses it with `error`."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked, self.error, self.open = list[str](), error, True
+
+    def query(self, statement: str) -> None:
+        self.asked.append(statement)
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        self.open = False
+
+
+def test_what_limits_the_statements_of_people_does_not_cut_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under SET GLOBAL sql_select_limit = 100 most variables would be missing, and max_statement_time would end a resize."""
+    made = Connection()
+    monkeypatch.setattr(session, "login", lambda *_, **__: made)
+    there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
+    session.connect(there)
+    (asked,) = made.asked
+    assert asked.startswith("SET SESSION sql_select_limit = 18446744073709551615")
+    assert "/*M!100101 , SESSION max_statement_time = 0 */" in asked
+    gone = Connection(pymysql.OperationalError(1862, "Your password has expired."))
+    monkeypatch.setattr(session, "login", lambda *_, **__: gone)
+    with pytest.raises(LoginRefusedError):
+        session.connect(there)
+    assert not gone.open
+
+
+class Killed:
+    """A connection whose next statement ends with that error."""
+
+    open = True
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+    def cursor(self) -> AbstractContextManager[Any]:
+        raise pymysql.OperationalError(self.code, "the server's words")
+
+
+@pytest.mark.parametrize(
+    ("code", "is_lost"), [(1053, True), (1927, True), (3169, True), (4031, True), (2013, True), (1231, False)]
+)
+def test_a_connection_that_somebody_ends_is_lost_and_no_value_refused(code: int, is_lost: bool) -> None:
+    """By KILL, a shutdown or wait_timeout: else it would be held against the config that is being set."""
+    with pytest.raises(StatementError) as caught:
+        session.Session(cast(Any, Killed(code))).rows("SET GLOBAL sort_buffer_size = 1048576")
+    assert caught.value.is_lost is is_lost

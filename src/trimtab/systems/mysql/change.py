@@ -13,10 +13,12 @@ from typing import Any
 
 from trimtab.errors import ApplyError, ForeignChangeError
 from trimtab.host import FileCopy
+from trimtab.records import Fault
 from trimtab.space import Config, Knob, Value
 from trimtab.systems.base import KnobState, Own, Restarts, Snapshot
 from trimtab.systems.files import file_digest, file_from_json
-from trimtab.systems.knobs import Reading
+from trimtab.systems.knobs import Reading, parse_text
+from trimtab.systems.mysql.options import given_options, start_values
 from trimtab.systems.mysql.pending import require_settled
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.rescue import redo_files
@@ -184,10 +186,41 @@ class _Change(ServerChange[Reach]):
                 continue
             file = self._now[name].file
             where = f" ({self._now[name].source} {file})" if file else ""
+            self._require_read(as_ours=False)
             raise ApplyError(
                 f"the server keeps {name}={option_text(found)}{where} although {option_text(value)} was set",
                 hint="another file or option wins over Trimtab's own, or the value is beyond a limit of the server's",
             )
+        if self._head == HEADS[True]:
+            self._require_read(as_ours=True)
+
+    def _require_read(self, *, as_ours: bool) -> None:
+        """That the server's next start has our option file: what SET GLOBAL takes says nothing of that.
+
+        Args:
+            as_ours: whether it must take our values from there, too: those of a file that it reads later would win.
+
+        Raises:
+            ApplyError: it has not, as far as its program can be asked.
+        """
+        path, given = self._reach.include_file, given_options(self._reach)
+        if path is None or given is None:
+            return
+        differing = [name for name, value in self._config.items() if given.get(name) != option_text(value)]
+        start = start_values(self._reach) if as_ours and differing else {}
+        lost = [name for name in differing if name not in given or (as_ours and not self._is_started(name, start))]
+        if lost:
+            raise ApplyError(
+                f"the server's next start would lose {', '.join(lost)}: it does not read include_file={str(path)!r}, or reads"
+                " another file after it",
+                hint="give a file of the folder that it reads last (!includedir), whose name sorts last there and ends in .cnf",
+                fault=Fault.ENVIRONMENT.value,
+            )
+
+    def _is_started(self, name: str, start: Mapping[str, str]) -> bool:
+        """Whether that start gives a knob our value, however it is written there."""
+        found = self._now.get(name)
+        return found is None or is_same(parse_text(start.get(name, ""), found.kind), self._config[name])
 
     def require_ours(self) -> None:
         path = self._reach.include_file

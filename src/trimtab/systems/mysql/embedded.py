@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from trimtab.errors import TargetError
 from trimtab.host import FileCopy
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account
@@ -20,6 +22,11 @@ __all__ = ["EmbeddedReach"]
 
 _INSTALL_S = 180.0
 _SOCKET = "server.sock"
+_DENIED = re.compile(r"(?i)permission denied|\b(os errno|errcode:?) 13\b")
+_CONFINED = (
+    "does AppArmor keep that program to its own folders, as Ubuntu's mysqld (`aa-status`)? `aa-complain` on it lets it write"
+    " elsewhere, or let embedded name a program that no package has installed"
+)
 
 
 class EmbeddedReach(EmbeddedServer[Daemon, Session]):
@@ -67,7 +74,12 @@ class EmbeddedReach(EmbeddedServer[Daemon, Session]):
         return (self.data_dir / "mysql").exists()
 
     def _make_data(self, scratch: Path, account: Account) -> None:
-        self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
+        try:
+            self._install(self._program.data_maker(scratch), account, _INSTALL_S, ENVIRONMENT)
+        except TargetError as error:
+            if _DENIED.search(error.message) is None:
+                raise
+            raise TargetError(error.message, hint=_CONFINED) from error
         text = CATALOG.own_files["server.cnf"].format(folder=self.folder, socket=self.socket)
         copy = FileCopy(content=text.encode(), mode=0o644, uid=account.uid, gid=account.gid)
         self.host.write_file(self.folder / "server.cnf", copy)

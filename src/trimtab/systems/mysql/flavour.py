@@ -39,9 +39,10 @@ class Flavour:
 
     @property
     def replica_status(self) -> str:
-        """The statement that has a row for every server that this one replicates from."""
+        """The statement that has a row for every server that this one replicates from: without ALL, MariaDB shows none of those
+        that were given a name (its manual, "SHOW REPLICA STATUS")."""
         word = "REPLICA" if self.version >= self.known.replica_since else "SLAVE"
-        return f"SHOW {word} STATUS"
+        return f"SHOW ALL {word}S STATUS" if self.product == "mariadb" else f"SHOW {word} STATUS"
 
 
 def read_flavour(version: str) -> Flavour:

@@ -13,6 +13,7 @@ from trimtab.systems.mysql.flavour import Flavour
 __all__ = ["beyond_rights", "grant_text", "may_set"]
 
 _SETS = re.compile(r"\b(ALL PRIVILEGES|SUPER|SYSTEM_VARIABLES_ADMIN)\b.* ON \*\.\*")
+_LOCALHOST = "localhost"
 _ALL = re.compile(r"\bALL PRIVILEGES\b.* ON \*\.\*")
 
 
@@ -34,8 +35,8 @@ def _split(flavour: Flavour) -> Mapping[str, Sequence[str]]:
     return flavour.known.split if flavour.version[:2] >= flavour.known.split_since else {}
 
 
-def grant_text(flavour: Flavour, names: int, rights: DataRights | None, user: str) -> str:
-    """The statements for `user` to tune `names` knobs.
+def grant_text(flavour: Flavour, names: int, rights: DataRights | None, user: str, *, host: str = _LOCALHOST) -> str:
+    """The statements for `user` to tune `names` knobs, coming from `host` as the server sees it.
 
     To be run by an administrator. The user comes in by the operating system's user (unix socket) or gets a password
     afterwards, so that none stands in a statement or in a log.
@@ -44,12 +45,13 @@ def grant_text(flavour: Flavour, names: int, rights: DataRights | None, user: st
     first, *others = flavour.known.rights
     words = {
         "n_knobs": str(names),
-        "user": f"{_quoted(user)}@'localhost'",
+        "user": f"{_quoted(user)}@{_quoted(host)}",
         "rights": ", ".join((first, *_split(flavour), *others)),
         "database": f"`{database}`",
         "copy": f"`{database}\\_run`",
     }
-    return granted(CATALOG.grant, rights, {"mariadb": float(flavour.product == "mariadb")}, words)
+    facts = {"mariadb": float(flavour.product == "mariadb"), "is_local": float(host == _LOCALHOST)}
+    return granted(CATALOG.grant, rights, facts, words)
 
 
 def _quoted(name: str) -> str:

@@ -19,8 +19,8 @@ __all__ = ["given_options", "option_files", "program_answer", "start_values"]
 _USUAL = ("/etc/my.cnf", "/etc/mysql/my.cnf")
 """What every build reads: where its program cannot be asked for the whole list."""
 _LIST = "Default options are read from the following files in the given order:\n"
-_PLACES = ("HOME", "MYSQL_HOME", "MARIADB_HOME", "PWD")
-"""Variables of its environment that say where more of them are, and where it was started."""
+_PLACES = ("HOME", "MYSQL_HOME", "MARIADB_HOME", "MYSQL_GROUP_SUFFIX", "MARIADB_GROUP_SUFFIX", "PWD")
+"""Variables of its environment that say where more of them are, which groups of them count, and where it was started."""
 _INCLUDE = re.compile(rb"^[ \t]*![ \t]*include(dir)?[ \t]+(.*\S)", re.MULTILINE)
 _SWITCH = re.compile("(skip|enable|disable)_")
 """What a server takes before the name of a variable, in place of a value: skip-innodb-adaptive-hash-index."""
@@ -78,7 +78,7 @@ def _own(reach: Reach) -> Sequence[str]:
 
 
 def _environment(reach: Reach) -> Mapping[str, str]:
-    """What of the server's environment says where its files are; {} while it is down, or where this user may not see it."""
+    """What of the server's environment says what it reads; {} while it is down, or where this user may not see it."""
     return environment_of(reach.pid, _PLACES)
 
 

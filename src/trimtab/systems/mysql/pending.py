@@ -15,6 +15,7 @@ from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.options import given_options, option_files, start_values
 from trimtab.systems.mysql.persisted import auto_file
+from trimtab.systems.mysql.pool import as_started
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.session import Session, uptime_s
 from trimtab.systems.mysql.values import is_same
@@ -25,6 +26,8 @@ __all__ = ["lost_by_restart", "require_settled", "starts_so", "trouble", "unsett
 _SLACK_S = 2.0
 _AUTO = "mysqld-auto.cnf"
 _LIVE = ("SET GLOBAL", "command line", _AUTO, "environment variable")
+_OPTIONS = {"time_zone": "default_time_zone"}
+"""Variable -> the option of another name that gives it at a start."""
 
 
 def require_settled(
@@ -60,7 +63,7 @@ def lost_by_restart(reach: Reach, variables: Mapping[str, Reading], ours: frozen
         if variable.source == "SET GLOBAL" and name not in ours and not name.startswith(CATALOG.restless)
     ]
     # MySQL has no table of defaults, and calls a variable set after SET SESSION, too.
-    start = start_values(reach) if any(variables[name].default is None for name in lost) else {}
+    start = start_values(reach) if any(variables[name].text != variables[name].default for name in lost) else {}
     return [name for name in lost if not starts_so(variables[name], start)]
 
 
@@ -68,13 +71,15 @@ def starts_so(variable: Reading, start: Mapping[str, str]) -> bool:
     """Whether the running value of a variable that some SET has set is also that after a restart, as far as can be told."""
     if (persisted := persisted_text(variable)) is not None:
         return _is_given(variable, persisted)
+    told = start.get(_OPTIONS.get(variable.name, variable.name), "(")
+    has_value = not told.startswith("(")
     if variable.default is not None:
-        return variable.text == variable.default
+        return variable.text == variable.default or (has_value and _is_given(variable, told))
     if not start:
         return False
     if variable.name in start:
-        return _means(variable, start[variable.name])
-    return CATALOG.at_start.get(variable.name, variable.text) == variable.text
+        return _means(variable, told)
+    return (told if has_value else CATALOG.at_start.get(variable.name, variable.text)) == variable.text
 
 
 def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) -> list[str]:
@@ -90,7 +95,7 @@ def unsettled(session: Session, reach: Reach, variables: Mapping[str, Reading]) 
     looked_at = [variable for variable in variables.values() if is_newer or _was_reset(variable)]
     if not looked_at:
         return found
-    given, start = given_options(reach), start_values(reach)
+    given, start = given_options(reach), as_started(start_values(reach), variables)
     if given is None or not start:
         return found
     return found + [
@@ -119,9 +124,9 @@ def _is_overruled(variable: Reading, *, has_new_auto: bool) -> bool:
     return not _is_given(variable, persisted)
 
 
-def _is_given(variable: Reading, persisted: str) -> bool:
-    """Whether what stands in that file is the running value; a text there is mostly as the server shows it."""
-    return variable.text.lower() == persisted.lower() or (variable.kind != "text" and _means(variable, persisted))
+def _is_given(variable: Reading, told: str) -> bool:
+    """Whether what a file or a program tells is the running value; a text there is mostly as the server shows it."""
+    return variable.text.lower() == told.lower() or (variable.kind != "text" and _means(variable, told))
 
 
 def _was_reset(variable: Reading) -> bool:

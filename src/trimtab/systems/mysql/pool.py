@@ -1,4 +1,5 @@
-"""The buffer pool as a knob: its range where only a restart gives more of it, and what its memory is reckoned from."""
+"""The buffer pool as a knob: its range where only a restart gives more of it, what its memory is reckoned from, and what a start
+makes of it."""
 
 from __future__ import annotations
 
@@ -9,15 +10,14 @@ from dataclasses import replace
 from trimtab.space import RestartClass
 from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql.variables import POOL, Span, live_range
+from trimtab.systems.mysql.variables import POOL, SEVERAL, Span, live_range
 from trimtab.units import format_size
 
-__all__ = ["MEMORY_FACTS", "with_live_range"]
+__all__ = ["MEMORY_FACTS", "as_started", "with_live_range"]
 
-MEMORY_FACTS: Mapping[str, float] = {
-    "innodb_buffer_pool_instances": 1.0,
-    "innodb_buffer_pool_chunk_size": float(1 << 20),
-}
+_PARTS, _CHUNK, _CLEANERS = "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size", "innodb_page_cleaners"
+
+MEMORY_FACTS: Mapping[str, float] = {_PARTS: 1.0, _CHUNK: float(1 << 20)}
 """What a buffer pool is rounded up to where the server has no such variables."""
 
 
@@ -48,3 +48,23 @@ def _within(state: KnobState, low: float, high: float, live: Span) -> KnobState:
     knob = replace(state.knob, low=min(least, most), high=max(least, most), doc=f"{state.knob.doc} Here {why}.")
     lock = state.lock_reason or (why if least >= most else "")
     return replace(state, knob=knob, vendor_low=live[0], vendor_high=live[1], lock_reason=lock)
+
+
+def as_started(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapping[str, str]:
+    """`start`, variable -> text, with what a server that is `running` so now would make of its buffer pool, the parts of that and
+    its page cleaners: whole chunks of all parts, one part below 1 GiB, and no more cleaners than parts."""
+    asked = {name: int(text) for name in (POOL, _PARTS, _CLEANERS) if (text := start.get(name, "")).isdigit()}
+    if POOL not in asked:
+        return start
+    size = asked[POOL]
+    parts = 1 if size < SEVERAL else asked.get(_PARTS) or _running(running, _PARTS)  # 0: as the server finds right
+    unit = parts * _running(running, _CHUNK)
+    size = size if size < unit else math.ceil(size / unit) * unit  # below it, the chunks would be smaller, too
+    made = {POOL: size, _PARTS: parts, _CLEANERS: min(asked.get(_CLEANERS, parts), parts)}
+    return {**start, **{name: str(value) for name, value in made.items() if name in start}}
+
+
+def _running(variables: Mapping[str, Reading], name: str) -> int:
+    """Its value, or the one that a server without it works with."""
+    least = int(MEMORY_FACTS[name])
+    return max(least, int(str(variables[name].value))) if name in variables else least

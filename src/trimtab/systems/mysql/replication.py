@@ -22,20 +22,29 @@ def is_replica(session: Session) -> bool:
 
 
 def has_replica(session: Session) -> bool:
-    """Whether another server takes part at either end; False when this user may not know."""
-    return is_replica(session) or session.finds(server_catalog("mysql").sql["dumps"])
+    """Whether another server takes part, at either end or as a node of one cluster; False when this user may not know."""
+    return is_replica(session) or session.finds(server_catalog("mysql").sql["dumps"]) or _n_nodes(session) > 1
+
+
+def _n_nodes(session: Session) -> int:
+    """Of its Galera cluster; 0 for a server that is in none."""
+    rows = session.rows(server_catalog("mysql").sql["nodes"])
+    return int(rows[0][1]) if rows else 0
 
 
 def bound_by(session: Session, variables: Mapping[str, Reading]) -> str:
     """What of the catalogue's `denied` keeps a server of a cluster from being restarted; "" when nothing does.
 
-    A Galera node joins those that its address names; where none runs it ends at once, unless the address is empty, which makes a
-    cluster. A member of a group comes back as a secondary, which is read-only; the last one finds no group at all.
+    A Galera node joins those that its address names; where none runs it ends at once. An empty address makes a cluster, whatever
+    others run: of two then, or of one that does not start because it was not the last to leave (safe_to_bootstrap). A member of a
+    group comes back as a secondary, which is read-only; the last one finds no group at all.
     """
     group, address = (variables[name].text if name in variables else "" for name in (_GROUP, _ADDRESS))
     if group:
         return "in_group"
-    names_nodes = address.startswith(_NODES) and bool(address.removeprefix(_NODES).partition("?")[0])
-    if not names_nodes:
+    if not address.startswith(_NODES):
         return ""
-    return "last_node" if [str(n) for _, n in session.rows(server_catalog("mysql").sql["nodes"])] == ["1"] else ""
+    n_nodes, names_nodes = _n_nodes(session), bool(address.removeprefix(_NODES).partition("?")[0])
+    if names_nodes:
+        return "last_node" if n_nodes == 1 else ""
+    return "would_split" if n_nodes > 1 else ""

@@ -23,8 +23,20 @@ __all__ = ["Session", "connect", "password_of", "uptime_s"]
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
 """Longest wait for an answer, where nothing else is said."""
+_UNLIMITED = "SET SESSION sql_select_limit = 18446744073709551615 /*M!100101 , SESSION max_statement_time = 0 */"
+"""What limits the statements of people would cut the list of variables, and end a resize of MariaDB's buffer pool half way."""
 
-_LOST = (CR.CR_SERVER_LOST, CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST_EXTENDED, 0)
+_LOST = (
+    CR.CR_SERVER_LOST,
+    CR.CR_SERVER_GONE_ERROR,
+    CR.CR_SERVER_LOST_EXTENDED,
+    0,
+    1053,  # SERVER_SHUTDOWN
+    1927,  # CONNECTION_KILLED, of MariaDB
+    3169,  # SESSION_WAS_KILLED, of MySQL
+    4031,  # CLIENT_INTERACTION_TIMEOUT, of MySQL from 8.0.24 on
+)
+"""Errors with which a connection ends, whatever was asked."""
 
 
 class Session(session.Session):
@@ -95,9 +107,19 @@ def connect(endpoint: Endpoint) -> Session:
             endpoint.host, endpoint.port, endpoint.options, user=endpoint.user, password=password_of(endpoint) or "",
             login_timeout_s=CONNECT_TIMEOUT_S, answer_timeout_s=_ANSWER_S,
         )  # fmt: skip
+        return Session(_unlimited(connection))
     except (pymysql.MySQLError, RuntimeError, OSError) as error:
         raise _told(error, endpoint) from error
-    return Session(connection)
+
+
+def _unlimited(connection: pymysql.Connection[Any]) -> pymysql.Connection[Any]:
+    """The same, for statements of any length; closed where the server refuses that."""
+    try:
+        connection.query(_UNLIMITED)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _told(error: Exception, endpoint: Endpoint) -> TargetError:

@@ -60,7 +60,7 @@ def set_dynamic(
     resize_s: float,
     is_restart_due: bool = False,
 ) -> frozenset[str]:
-    """SET GLOBAL for what differs and need not wait for a restart; the buffer pool is given `resize_s` to take its size.
+    """SET GLOBAL for what differs and need not wait for a restart; buffer pool and redo log are given `resize_s` for their sizes.
 
     Returns:
         What the server refuses until it is restarted, where that `is_restart_due`: MariaDB has no log that is smaller than its
@@ -70,13 +70,14 @@ def set_dynamic(
         ApplyError: the server refuses a value, or does not get there.
     """
     refused: dict[str, ApplyError] = {}
-    for _ in range(_ROUNDS):
-        differing = (n for n, v in now.items() if n in wanted and not is_same(v.value, wanted[n]))
-        late = [name for name in differing if not waits(now[name], wanted[name])]
-        refused = _set_all(session, {name: wanted[name] for name in late}, resize_s)
-        if not late:
-            break
-        now = {name: _refreshed(session, now[name]) for name in late}
+    with session.patient(resize_s):
+        for _ in range(_ROUNDS):
+            differing = (n for n, v in now.items() if n in wanted and not is_same(v.value, wanted[n]))
+            late = [name for name in differing if not waits(now[name], wanted[name])]
+            refused = _set_all(session, {name: wanted[name] for name in late}, resize_s)
+            if not late:
+                break
+            now = {name: _refreshed(session, now[name]) for name in late}
     if refused and not is_restart_due:
         raise next(iter(refused.values()))
     return frozenset(refused)
@@ -116,10 +117,9 @@ def _resize(session: Session, value: Value, resize_s: float) -> None:
     Raises:
         ApplyError: the server refuses the size, could not make it, or has not made it in time.
     """
-    with session.patient(resize_s):
-        _await_resize(session, resize_s)  # one that an earlier change has begun: a second is refused meanwhile
-        _set(session, POOL, value)
-        state, text = _await_resize(session, resize_s)
+    _await_resize(session, resize_s)  # one that an earlier change has begun: a second is refused meanwhile
+    _set(session, POOL, value)
+    state, text = _await_resize(session, resize_s)
     if state is not Resize.DONE:
         what = "could not resize its buffer pool" if state is Resize.FAILED else "is still resizing its buffer pool"
         after = f" after restart_timeout_s={resize_s:g}" if state is Resize.BUSY else ""

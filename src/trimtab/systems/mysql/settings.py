@@ -48,7 +48,7 @@ class Settings(DatabaseSettings):
     restart_timeout_s: float = Field(
         120.0,
         gt=0,
-        description="seconds that the restart command and the start may take, and a resize of the buffer pool",
+        description="seconds that the restart command and the start may take, and a resize of buffer pool or redo log",
     )
     immediate_stop: bool | None = Field(
         None,

@@ -145,7 +145,9 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         preflight.check_start(config, states, self._reach)
 
     def _granted(self, facts: Facts, names: Sequence[str], rights: DataRights | None, role: str) -> tuple[str, bool]:
-        return grant.grant_text(facts.flavour, len(names), rights, role), True
+        with self._reach.connect() as session:
+            _, _, host = str(session.value("SELECT USER()")).rpartition("@")
+        return grant.grant_text(facts.flavour, len(names), rights, role, host=host), True
 
     def _server_lines(self, states: Mapping[str, KnobState]) -> list[Line]:
         reach, (variables, facts) = self._reach, self._look()

@@ -20,6 +20,7 @@ from trimtab.systems.knobs import Reading, parse_text
 from trimtab.systems.mysql.foreign import files_as_left, instance_of, who_answers
 from trimtab.systems.mysql.options import given_options, start_values
 from trimtab.systems.mysql.pending import lost_by_restart, unsettled
+from trimtab.systems.mysql.pool import as_started
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.rescue import ServerRescue
 from trimtab.systems.mysql.session import Session
@@ -177,7 +178,7 @@ class Undo(ServerRescue):
             return f"it would lose what somebody else has set by SET GLOBAL ({', '.join(lost)})"
         if self._is_as_left:
             return ""
-        start = start_values(reach)
+        start = as_started(start_values(reach), variables)
         if not start:
             return "somebody else has changed the option files, and the server's program cannot be asked what it would start with"
         given = given_options(reach) or {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from trimtab.space import Value
@@ -19,6 +19,7 @@ from trimtab.systems.server_catalog import ServerKnob
 
 __all__ = [
     "POOL",
+    "SEVERAL",
     "Span",
     "Variable",
     "from_mariadb",
@@ -30,8 +31,11 @@ __all__ = [
 ]
 
 POOL = "innodb_buffer_pool_size"
-_SEVERAL = 1 << 30
+SEVERAL = 1 << 30
 """Bytes of the least buffer pool that MySQL divides."""
+
+_DEFAULT = CATALOG.sources["COMPILED"]
+_REDO, _REDO_PARTS = "innodb_redo_log_capacity", ("innodb_log_file_size", "innodb_log_files_in_group")
 
 Span = tuple[float, float]
 
@@ -147,8 +151,22 @@ def from_mysql(
             file=str(path or ""),
             persisted=persisted.get(str(name)) if persisted is not None else text if is_from_there else None,
         )
-    parts = found.get("innodb_buffer_pool_instances")
-    return found if parts is None or parts.text in ("0", "1") else _with_live_range(found, low=float(_SEVERAL))
+    found, parts = _with_redo_log(found), found.get("innodb_buffer_pool_instances")
+    return found if parts is None or parts.text in ("0", "1") else _with_live_range(found, low=float(SEVERAL))
+
+
+def _with_redo_log(found: dict[str, Reading]) -> dict[str, Reading]:
+    """With the size of the redo log that is in use.
+
+    Where only the older variables are set, they give it; the newer one shows its default meanwhile (MySQL's manual, "Redo Log",
+    8.0.30), and SET GLOBAL with just that would make the log as small.
+    """
+    shown, parts = found.get(_REDO), [found[name] for name in _REDO_PARTS if name in found]
+    if shown is None or shown.source != _DEFAULT or len(parts) < len(_REDO_PARTS):
+        return found
+    if all(part.source == _DEFAULT for part in parts):
+        return found
+    return {**found, _REDO: replace(shown, text=str(math.prod(int(part.text) for part in parts)))}
 
 
 def _kind_of(text: str, knob: ServerKnob | None, *, has_limits: bool) -> Kind:
