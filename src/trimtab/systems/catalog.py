@@ -68,6 +68,8 @@ class Channel(BaseModel):
         tells_all: whether it names every setting that the program has; others are locked.
         shows_files: what it prints at the beginning of a line before the path of each file that it has read: the program itself
             may have read an older one.
+        must_agree: addresses that are no knobs, and tell which program it is and which data its start loads. While the file gives
+            one otherwise than the program has it, as it tells, nothing is restarted.
         must_exist: whether a file that is not there is not the program's: its knobs are locked, and it is not made.
         watched_if: a boolean knob further up. While it is true, the program watches the file and does what takes a moment when it
             has changed, as Tomcat deploys its applications again: no value in it is set live.
@@ -86,6 +88,7 @@ class Channel(BaseModel):
     prints: str = ""
     tells_all: bool = False
     shows_files: str = ""
+    must_agree: tuple[str, ...] = ()
     must_exist: bool = False
     watched_if: str = ""
     tables: bool = False
@@ -138,6 +141,7 @@ class CatalogKnob(OverlayKnob):
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
+        needs_beside: the address that its file must have besides, or the knob is locked.
         choices_need: choice -> what it must print, or the choice is left out.
         shown_by: choice -> what the `features` command prints while it is in use, for a value that files may give which are none
             of ours. Where neither its file names it nor the program shows it, it is locked, and so is what depends on it.
@@ -165,6 +169,7 @@ class CatalogKnob(OverlayKnob):
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""
+    needs_beside: str = ""
     choices_need: dict[str, str] = Field(default_factory=dict)
     shown_by: dict[str, str] = Field(default_factory=dict)
     under: dict[str, dict[Literal["default", "low", "high"], Written]] = Field(default_factory=dict)

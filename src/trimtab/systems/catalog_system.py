@@ -121,7 +121,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             for knob in self.catalog.knob
         }
         told, partners = self._told_values, self.catalog.partners_of
-        self._pending = Settled(self.catalog, self._reach, self._places, self._parsed, self._live)
+        self._pending = Settled(self.catalog, self._reach, self._places, self._parsed, self._says, self._live)
         require = self._pending.require
         words = Words(self._example_knob, self._literal, self._parsed, self.states, told, partners, require)
         reloads = [n for n in self._places if self._example_knob(n).restart is RestartClass.RELOAD]
@@ -240,6 +240,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
+                    or self._says.alone(name, channel, place)
                     or self._shown.why_not(name)
                     or (self._no_place(channel, place, knob, address) if located is None else located.fixed)
                     or (unknown_choice(knob, was) if self._knows_all(channel, knob) else "")

@@ -22,6 +22,7 @@ __all__ = ["cql_counters", "cql_endpoint", "cql_rows", "cql_settings", "cql_user
 _SCHEME = "cql://"
 _TIMEOUT_S = 10.0
 _PORT = 9042
+_UNAUTHORIZED = "0x2100"
 _SECTIONS = ("PlainTextAuthProvider", "plain_text_auth")
 
 _SETTINGS = "SELECT name, value FROM system_views.settings"
@@ -97,13 +98,19 @@ def cql_rows(url: str, statement: str) -> Sequence[Sequence[str | None]]:
     """The rows of one statement as texts.
 
     Raises:
-        LoginRefusedError: it answers, and does not let this user in.
+        LoginRefusedError: it answers, and does not let this user in, or not do this.
         TargetError: it does not answer, or refuses the statement.
     """
     try:
         with _console(url) as console:
             return console.rows(statement, timeout_s=_TIMEOUT_S)
     except PermissionError as error:
+        if _UNAUTHORIZED in str(error):
+            raise LoginRefusedError(
+                f"the node at {url!r} does not allow its user {statement!r}: {error}",
+                hint="GRANT it that: a study reads KEYSPACE system_views and TABLE system.table_estimates, and alters your"
+                " table if its options are tuned",
+            ) from error
         raise LoginRefusedError(
             f"the node at {url!r} does not let this user in: {error}",
             hint="give the user in url, and its password in ~/.cassandra/credentials, as for cqlsh",

@@ -145,7 +145,7 @@ class FileChannel:
         """Why what is written does not outlive a restart of the machine, and what to do; "" when it does."""
         if self.is_lasting:
             return ""
-        gone = f"file={str(self.path)!r} is empty again after a restart of the machine"
+        gone = f"file={str(self.path)!r} has the kernel's usual value again after a restart of the machine"
         return f"{gone}; put the printed lines into a file of /etc/tmpfiles.d"
 
     def place(self, line: int) -> str:

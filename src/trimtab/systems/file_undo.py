@@ -204,8 +204,14 @@ class Undo:
         is_the_same = lifecycle.instance == snapshot.picture.get("instance", "")
         if is_the_same and not any(self._live.watcher(name, snapshot.values) for name in late):
             return frozenset()
-        paths: list[Path] = [self._places[name].channel.path for name in late if not self._places[name].channel.is_live]
-        return frozenset() if lifecycle.began_after(paths) else late
+        return frozenset() if self._began_after(late, own) else late
+
+    def _began_after(self, names: Collection[str], own: Own) -> bool:
+        """Whether the process that runs now began after the files of these knobs were put back. One that ran with ours did not,
+        whatever the dates of the files say, which others may have put back, and the clock, which may have been set since."""
+        channels = [self._places[name].channel for name in names]
+        paths: list[Path] = [channel.path for channel in channels if not channel.is_live]
+        return self._lifecycle.instance != own.picture.get("instance") and self._lifecycle.began_after(paths)
 
     def _into_effect(
         self, snapshot: Snapshot, own: Own, restarts: Restarts, must_restart: bool, back: Mapping[str, Value]
@@ -257,7 +263,7 @@ class Undo:
         files were put back, or its `read` command tells that it has its values as found, or those of somebody else."""
         channels = {name: self._places[name].channel for name in sorted(own.texts.keys() & self._reloads)}
         names = [name for name, channel in channels.items() if channel.is_lasting and not channel.is_live]
-        if not names or self._lifecycle.began_after([channels[name].path for name in names]):
+        if not names or self._began_after(names, own):
             return ""
         # One that keeps what its files name no longer may show only a part of what it keeps, as a mongod does. What a channel
         # reads may be what the files say, as of an httpd.

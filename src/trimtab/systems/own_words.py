@@ -139,6 +139,16 @@ class OwnWords:
         channel, copy = place.channel, place.channel.read()
         return channel.has(copy, place.address) or not channel.no_place(copy, place.address, str(knob.default))
 
+    def alone(self, name: str, channel: FileChannel, copy: FileCopy | None) -> str:
+        """Why a file does not have what a setting needs beside it; "" when it has.
+
+        Raises:
+            TargetError: the file is not of its syntax.
+        """
+        other = self._catalog.knob[name].needs_beside
+        is_alone = bool(other) and copy is not None and not channel.has(copy, other)
+        return f"its file has no {other}, which it needs" if is_alone else ""
+
     def why_renamed(self, channel: FileChannel, copy: FileCopy | None, former: str) -> str:
         """Why a setting cannot be written under its name of now; "" when it can.
 

@@ -59,6 +59,7 @@ class PlayEntry(BaseModel):
     reason: str = Field(min_length=10, max_length=160)
     when: str = ""
     sign: str = ""
+    way: Literal["", "more", "less"] = ""
     settings: dict[str, bool | int | float | str] = Field(min_length=1, max_length=4)
     worth: float = Field(0.05, gt=0, le=3)
     chance: float = Field(0.3, gt=0, lt=1)
@@ -216,15 +217,15 @@ class _Values:
     states: Mapping[str, KnobState]
     facts: Mapping[str, float]
 
-    def of(self, settings: Mapping[str, bool | int | float | str]) -> dict[str, Value] | None:
+    def of(self, play: PlayEntry) -> dict[str, Value] | None:
         """By knob; None when the server lacks one of them, has it locked or without that label, or a value is no number here."""
         found: dict[str, Value] = {}
-        for name, written in settings.items():
+        for name, written in play.settings.items():
             state = self.states.get(name)
             value = None if state is None or state.lock_reason else self._value(state, written)
-            if value is None:
+            if state is None or value is None:
                 return None
-            found[name] = value
+            found[name] = _onward(state, value, play.way)
         return found
 
     def _value(self, state: KnobState, written: bool | int | float | str) -> Value | None:
@@ -243,18 +244,29 @@ class _Values:
         return knob.clip(number / float(unit_factor(knob.unit)[0]))
 
 
+def _onward(state: KnobState, value: Value, way: str) -> Value:
+    """The value, or the one that runs where that is as much already (`way` "more"), or as little ("less"), or a special one: a
+    limit that is off is no number to go on from."""
+    running = state.running
+    if not way or isinstance(value, bool | str) or isinstance(running, bool | str):
+        return value
+    if running in state.knob.special:
+        return running
+    return max(value, running) if way == "more" else min(value, running)
+
+
 def fitting_plays(
     plays: Mapping[str, PlayEntry], states: Mapping[str, KnobState], facts: Mapping[str, float]
 ) -> tuple[Play, ...]:
     """The plays whose condition holds and whose knobs can be set on this server, the most promising first.
 
-    Values outside a knob's useful range are brought into it. A play is left out if it would set nothing that may be changed, or
-    if its arithmetic gives no number on this machine.
+    Values outside a knob's useful range are brought into it. Where a play with a `way` would go the other way, what runs stays. A
+    play is left out if it would set nothing that may be changed, or if its arithmetic gives no number on this machine.
     """
     values = _Values(states, facts)
     found = []
     for name, entry in plays.items():
-        settings = values.of(entry.settings) if entry.fits(facts) else None
+        settings = values.of(entry) if entry.fits(facts) else None
         if settings is not None:
             found.append(
                 Play(

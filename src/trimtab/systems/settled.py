@@ -22,6 +22,7 @@ from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_knobs import inactive
 from trimtab.systems.file_undo import Place
 from trimtab.systems.live_values import LiveValues
+from trimtab.systems.own_words import OwnWords
 
 __all__ = ["Settled"]
 
@@ -43,6 +44,7 @@ class Settled:
         reach: the way to it.
         places: of every knob.
         parsed: a knob and the text that a file has for it -> the value.
+        says: what the program says of itself.
         live: what can be set in the program while it runs.
     """
 
@@ -52,12 +54,14 @@ class Settled:
         reach: AlwaysThere,
         places: Mapping[str, Place],
         parsed: Callable[[Knob, str], Value],
+        says: OwnWords,
         live: LiveValues,
     ) -> None:
         self._catalog = catalog
         self._reach = reach
         self._places = places
         self._parsed = parsed
+        self._says = says
         self._live = live
 
     def unread(self) -> tuple[str, ...]:
@@ -74,7 +78,7 @@ class Settled:
         )
 
     def differing(self, states: Mapping[str, KnobState], *, can_restart: bool) -> tuple[str, ...]:
-        """The knobs that a restart (a reload, where `can_restart` is false) would change by itself, for people."""
+        """What a restart (a reload, where `can_restart` is false) would change by itself, for people."""
         found = []
         for name, located in self._in_files(states):
             knob, running = states[name].knob, states[name].running
@@ -84,7 +88,20 @@ class Settled:
             if value is not None and not _is_same(value, running):
                 there = f"{knob.format(value)} by {self._places[name].channel.place(located.line)}"
                 found.append(f"{name}={knob.format(running)}, and {there}")
-        return tuple(sorted(found))
+        return tuple(sorted([*found, *(self._disagreeing() if can_restart else ())]))
+
+    def _disagreeing(self) -> Iterator[str]:
+        """What is no knob (`must_agree`), where a file says otherwise than the program, or another program is asked."""
+        for channel in {place.channel.name: place.channel for place in self._places.values()}.values():
+            addresses = self._catalog.channel[channel.name].must_agree
+            copy = channel.read() if addresses and self._reach.is_up() else None
+            written = {address: text for address in addresses if (text := channel.last(copy, address)) is not None}
+            told = self._says.values(channel, list(written)) if written else None
+            if told is None:
+                continue
+            for address, text in written.items():
+                if (used := told.get(address, "")).casefold() != text.casefold():
+                    yield f"{address}={used or repr(used)}, and {text} by {channel.path}"
 
     def losses(self, states: Mapping[str, KnobState], *, can_restart: bool) -> tuple[str, ...]:
         """What a restart of ours would take from the program for good, for people; nothing where none is made, or the program was
@@ -127,6 +144,13 @@ class Settled:
         Raises:
             TargetError: one would; nothing was changed.
         """
+        if can_restart and (apart := "; ".join(self._disagreeing())):
+            raise TargetError(
+                f"the program and its file differ in what no trial may change: {apart}",
+                hint="is it the program of this file that is asked, or does an included file say otherwise? A restart could load"
+                " other data, or none: set it in the running program first, or write into its file what it uses; or set"
+                " allow_restart = false",
+            )
         if not (differing := self.differing(states, can_restart=can_restart)):
             return
         what = "restart" if can_restart else "reload"

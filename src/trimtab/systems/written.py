@@ -18,10 +18,12 @@ _POLL_S = 0.1
 
 
 def written_s(path: Path) -> float:
-    """When a file was last written, or removed from its folder, by the clock; inf where that cannot be seen."""
+    """When a file was last written, put in its place (it may bear an old date), or removed from its folder, by the clock; inf
+    where that cannot be seen. A change of its mode counts as well."""
     for place in (path, path.parent):
         try:
-            return place.stat().st_mtime
+            status = place.stat()
+            return max(status.st_mtime, status.st_ctime)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimtab.errors import UsageError
 from trimtab.systems.codec.base import Codec, CodecError, Entry, Located, SeveralError
-from trimtab.systems.codec.directives import Directives, Nginx
+from trimtab.systems.codec.directives import Directives, Nginx, RedisConf
 from trimtab.systems.codec.jvm_options import JvmOptions
 from trimtab.systems.codec.lines import Ini, KeyValue
 from trimtab.systems.codec.mongod_conf import MongodConf
@@ -17,7 +17,19 @@ __all__ = ["CODECS", "Codec", "CodecError", "Entry", "Located", "SeveralError", 
 
 CODECS: dict[str, type[Codec]] = {
     codec.name: codec
-    for codec in (Directives, Ini, JvmOptions, KeyValue, MongodConf, Nginx, Scalar, Template, XmlAttributes, YamlLines)
+    for codec in (
+        Directives,
+        Ini,
+        JvmOptions,
+        KeyValue,
+        MongodConf,
+        Nginx,
+        RedisConf,
+        Scalar,
+        Template,
+        XmlAttributes,
+        YamlLines,
+    )
 }
 
 

@@ -1,4 +1,4 @@
-"""`Name value` files: redis.conf and httpd.conf line by line, and nginx.conf with its semicolons and braces.
+"""`Name value` files: httpd.conf and redis.conf line by line, and nginx.conf with its semicolons and braces.
 
 An address is a name; inside a block it is the block's words, a dot and the name: "events.worker_connections",
 "IfModule mpm_event_module.MaxRequestWorkers". A value is everything up to the line's end (or the semicolon). In
@@ -15,7 +15,7 @@ from typing import ClassVar
 from trimtab.systems.codec.base import Codec, CodecError, Entry, line_end, unquoted
 from trimtab.systems.codec.lines import LineCodec, lines_of, quoted_like
 
-__all__ = ["Directives", "Nginx"]
+__all__ = ["Directives", "Nginx", "RedisConf"]
 
 _DIRECTIVE = re.compile(r"[ \t]*(?P<name>[^\s#<>;{}\"']+)[ \t]+(?P<raw>\S(?:.*\S)?)[ \t]*")
 _OPENS = re.compile(r"[ \t]*<(?P<words>[^/!>\s].*)>[^>]*")
@@ -31,7 +31,7 @@ class Directives(LineCodec):
 
     def entries(self, text: str) -> Sequence[Entry]:
         found, blocks = [], [""]
-        for words, start, next_start in _carried(text):
+        for words, start, next_start in self._lines(text):
             if words.lstrip().startswith("#"):
                 continue
             opened = _OPENS.fullmatch(words)
@@ -43,6 +43,10 @@ class Directives(LineCodec):
                 first, last = (start + place for place in match.span("raw"))
                 found.append(Entry(blocks[-1] + match["name"], unquoted(match["raw"]), first, last, start, next_start))
         return tuple(found)
+
+    def _lines(self, text: str) -> Iterator[tuple[str, int, int]]:
+        """Each directive or comment: its words, where it starts, and where the next one does."""
+        return _carried(text)
 
     def _matches(self, text: str, address: str) -> list[Entry]:
         block, dot, words = address.rpartition(".")
@@ -74,6 +78,15 @@ class Directives(LineCodec):
                 hint="a directive inside a block can be changed where it is, not added",
             )
         return super()._added(text, address, value)
+
+
+class RedisConf(Directives):
+    """The same where a backslash at the end of a line, as in a comment that ends in a path of Windows, carries nothing on."""
+
+    name = "redis"
+
+    def _lines(self, text: str) -> Iterator[tuple[str, int, int]]:
+        return ((line.words, line.start, line.next_start) for line in lines_of(text))
 
 
 def _written(value: str) -> str:

@@ -13,12 +13,16 @@ from trimtab.systems.codec.base import Codec, CodecError, Entry
 __all__ = ["SCALAR_ADDRESS", "Scalar", "offered_words"]
 
 SCALAR_ADDRESS = "value"
+_UNORDERED = "none"
+"""All that kernels such as 5.10 and 6.1 show of the scheduler of a disk that has no choice: a RAID, NVMe with several paths."""
 _CHOICE = re.compile(r"(?:[^\s\[\]]+[ \t]+)*\[(?P<chosen>[^\s\[\]]+)\](?:[ \t]+[^\s\[\]]+)*")
 
 
 def offered_words(text: str) -> tuple[str, ...]:
     """The choices that a file as /sys shows it names; none when it names only its value."""
     words = text.strip()
+    if words == _UNORDERED:
+        return (words,)
     return tuple(words.replace("[", "").replace("]", "").split()) if _CHOICE.fullmatch(words) else ()
 
 

@@ -108,7 +108,8 @@ class YamlLines(LineCodec):
                 break
             if len(found) > 1 or not found[0].is_empty or _is_list(found[0], text):
                 raise CodecError(
-                    f"address={address!r}: {above!r} is not one mapping", hint="keep one mapping of that name"
+                    f"address={address!r}: {above!r} is not one mapping",
+                    hint="write it as one mapping, with each key on a separate line",
                 )
             parent, parts = found[0], parts[1:]
         return self._below(text, keys, parent, parts, value)

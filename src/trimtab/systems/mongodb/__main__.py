@@ -16,6 +16,8 @@ from trimtab.systems.mongodb.client import Mongod
 from trimtab.systems.mongodb.values import RUNTIME, as_conf, commands_of, counters_of, names_of, options_of, values_of
 
 _PASSWORD = "MONGO_PASSWORD"
+_WAIT_S, _PING_S = 10.0, 5.0
+"""For a server that cannot be reached: a health command that takes 10 s is ended, and nobody would hear what it has to say."""
 _USAGE = (
     "usage: python -m trimtab.systems.mongodb URL --ping | --values | --counters | --parameters"
     " | --reload FILE [ADDRESS | ADDRESS=VALUE ...]"
@@ -28,7 +30,8 @@ def main(argv: list[str]) -> int:
         print(_USAGE, file=sys.stderr)
         return 2
     try:
-        server = Mongod(argv[0], os.environ.get(_PASSWORD))
+        wait_s = _PING_S if argv[1] == "--ping" else _WAIT_S
+        server = Mongod(argv[0], os.environ.get(_PASSWORD), wait_s=wait_s)
         try:
             _answer(server, argv[1], argv[2:])
         finally:
@@ -41,7 +44,7 @@ def main(argv: list[str]) -> int:
 
 def _answer(server: Mongod, option: str, rest: list[str]) -> None:
     if option == "--ping":
-        server.run({"ping": 1})
+        _require_primary(server)
     elif option == "--counters":
         for name, count in counters_of(server.run({"serverStatus": 1})).items():
             print(f"{count:.17g} {name}")
@@ -54,6 +57,20 @@ def _answer(server: Mongod, option: str, rest: list[str]) -> None:
     else:
         # Every byte is a character, whatever a comment is written in.
         _reload(server, Path(rest[0]).read_text(encoding="latin-1"), rest[1:])
+
+
+def _require_primary(server: Mongod) -> None:
+    """That it answers; a member of a replica set takes no load after its start until a primary is elected, be it the only one.
+
+    Raises:
+        TargetError: it does not, or none is.
+    """
+    hello = server.run({"hello": 1})
+    if hello.get("isWritablePrimary") is False and "primary" not in hello:
+        raise TargetError(
+            f"the mongod waits for a primary of its replica set, setName={hello.get('setName', '')!r}",
+            hint="rs.status() in mongosh says why there is none",
+        )
 
 
 def _reload(server: Mongod, conf: str, words: list[str]) -> None:

@@ -12,6 +12,8 @@ from trimtab.redact import remember
 __all__ = ["Mongod"]
 
 _TIMEOUT_MS = 10_000
+_TRIED = ", Timeout: "
+"""Behind it the client library tells for how long it has tried, and all that it knows of the server."""
 
 
 class Mongod:
@@ -20,24 +22,25 @@ class Mongod:
     Args:
         url: with a user, and a password if nobody else can see it.
         password: of that user, where the URL has none.
+        wait_s: for a server that cannot be reached.
 
     Raises:
         TargetError: it does not let us in, or the client library is missing.
     """
 
-    def __init__(self, url: str, password: str | None = None) -> None:
+    def __init__(self, url: str, password: str | None = None, *, wait_s: float = 10.0) -> None:
         try:
             import pymongo
-            from pymongo.errors import ConfigurationError, PyMongoError
+            from pymongo.errors import ConfigurationError, ConnectionFailure, PyMongoError
         except ImportError as error:
             raise TargetError(
                 "a target of kind=mongodb needs the package pymongo", hint="pip install 'trimtab[mongodb]'"
             ) from error
-        self._error = PyMongoError
+        self._error, self._silence = PyMongoError, ConnectionFailure
         try:
             self._client: Any = pymongo.MongoClient(
                 url,
-                serverSelectionTimeoutMS=_TIMEOUT_MS,
+                serverSelectionTimeoutMS=int(wait_s * 1000),
                 connectTimeoutMS=_TIMEOUT_MS,
                 directConnection=True,
                 **_login(url, password),
@@ -55,6 +58,11 @@ class Mongod:
         """
         try:
             return dict(self._client[database].command(dict(command)))
+        except self._silence as error:
+            raise TargetError(
+                f"the mongod does not answer: {str(error).partition(_TRIED)[0]}"[:600],
+                hint="is this its address (names.server), with tls=true where it asks for that? see its log",
+            ) from error
         except self._error as error:
             what = next(iter(command))
             name = next((key for key in command if key != what), "")

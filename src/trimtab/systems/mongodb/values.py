@@ -37,6 +37,13 @@ _OLD_OPTIONS = {"storage.journal.enabled": (6, 1)}
 """Keys of the file -> the first version that refuses to start with them
 (https://www.mongodb.com/docs/manual/reference/configuration-file-settings-command-line-options-mapping/)."""
 
+_AT_THE_START = {
+    f"{ENGINE}file_manager.close_{name}": f"wiredTigerFileHandleClose{parameter}"
+    for name, parameter in (("idle_time", "IdleTime"), ("handle_minimum", "Minimum"), ("scan_interval", "ScanInterval"))
+}
+"""Settings of the engine -> the parameters of which a mongod makes them at its start (`WiredTigerKVEngine`); what its own text
+says comes after them, and counts. Their defaults are not the same in all versions."""
+
 _RENAMED = {
     f"wiredTigerConcurrent{kind}Transactions": f"storageEngineConcurrent{kind}Transactions"
     for kind in ("Read", "Write")
@@ -104,6 +111,7 @@ def values_of(
     cache_bytes = status.get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
     if cache_bytes is not None:
         found[_CACHE] = _cache_gb(found.get(_CACHE), float(cache_bytes))
+    found |= {address: _text(parameters[name]) for address, name in _AT_THE_START.items() if name in parameters}
     for text in (str(options.get("parsed", {}).get("storage", {}).get("wiredTiger", {}).get("engineConfig", {})
                      .get("configString", "")), str(parameters.get(RUNTIME, ""))):  # fmt: skip
         # Later settings count; what was set at run time comes last.

@@ -56,6 +56,11 @@ public final class Question {
         return parsed(field(name, 12), name);
     }
 
+    /** The number in the name of a field that begins with {@code prefix}; it is not negative. */
+    public static int numberAfter(String prefix, String name) throws PageException {
+        return parsed(name.substring(prefix.length()), name);
+    }
+
     /** A field that is a whole number of either sign. */
     public int signed(String name) throws PageException {
         try {

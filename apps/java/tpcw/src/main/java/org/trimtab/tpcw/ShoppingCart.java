@@ -54,7 +54,7 @@ public final class ShoppingCart extends TpcwPage {
         }
         for (String name : question.names()) {
             if (name.startsWith(LINE)) {
-                int item = Integer.parseInt(name.substring(LINE.length()));
+                int item = Question.numberAfter(LINE, name);
                 int amount = question.number(name);
                 if (amount == 0) {
                     database.change("DELETE FROM shopping_cart_line WHERE scl_sc_id = ? AND scl_i_id = ?", cart, item);
