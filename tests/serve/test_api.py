@@ -248,6 +248,16 @@ def test_every_refusal_is_counted_whoever_gives_it(api: Api) -> None:
     assert "trimtab_problems_total 4" in api.get("/metrics").text.splitlines()
 
 
+def test_as_many_latencies_as_a_report_may_hold_fit_into_a_body(api: Api) -> None:
+    """Of operations of some microseconds, with all their digits, and a space between them as many libraries write it."""
+    api.post("/api/v1/sessions", {**BEGIN, "objective": "latency_p95"})
+    client = api.join()
+    ticket = api.post("/api/v1/sessions/s/fetch", {"client": client}).json()["ticket"]
+    said = json.dumps({"client": client, "ticket": ticket, "latencies_ms": [0.0012345678901234567] * 50_000})
+    answer = api.call("POST", "/api/v1/sessions/s/report", content=said.encode())
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "told")
+
+
 def test_clients_of_python(api: Api) -> None:
     """The synchronous and the asynchronous one, on one search, and alike."""
     import asyncio

@@ -125,7 +125,7 @@ async def _end(stream: Stream) -> bytes:
 @pytest.mark.parametrize("sent", [b"", HEAD, POST + b"half"], ids=["nothing", "half a head", "half a body"])
 def test_a_connection_without_a_whole_request_is_closed(api: Api, sent: bytes) -> None:
     async def seen() -> tuple[bytes, bytes]:
-        async with _listening(api, Connections(idle_s=0.05)) as opened:
+        async with _listening(api, Connections(idle_s=0.25)) as opened:
             idle, slow = await opened(), await opened()
             idle[1].write(sent)
             assert (await _answer(slow, HEAD + b"\r\n")).startswith(b"HTTP/1.1 200 ")

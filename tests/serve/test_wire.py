@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
-from trimtab.client import ServerError
+from trimtab.client import AsyncServer, Server, ServerError, choice, integer, real
 from trimtab.client.synchronous import Session
-from trimtab.client.wire import Place, best_of, failure_body, report_body
+from trimtab.client.wire import Place, begin_body, best_of, failure_body, report_body
 from trimtab.serve.metrics import _metric
 
 
@@ -33,6 +35,28 @@ def test_figures_of_numerical_libraries_are_sent_as_numbers() -> None:
     }
 
 
+def test_knobs_of_numerical_libraries_are_sent_as_numbers() -> None:
+    ends: Any = np.array([1, 9])
+    modes: Any = np.array(["slow", "fast"])
+    knobs = [integer("x", ends[0], ends[1]), choice("mode", modes)]
+    body = begin_body("s", knobs, {"seed": np.int64(7), "proof": np.bool_(False)})
+    assert json.loads(json.dumps(body)) == {
+        "name": "s",
+        "knobs": [integer("x", 1, 9), choice("mode", ["slow", "fast"])],
+        "seed": 7,
+        "proof": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("high", "said"), [(math.inf, "Out of range float values"), ({1}, r"\{1\} is not a value of JSON")]
+)
+def test_a_session_that_no_request_can_hold_is_refused_as_the_server_would(high: Any, said: str) -> None:
+    with pytest.raises(ServerError, match=f"the session cannot be begun: {said}") as caught:
+        begin_body("s", [real("x", 0.0, high)], {})
+    assert (caught.value.status, caught.value.is_passing) == (422, False)
+
+
 def test_a_reason_is_text_whatever_the_program_said() -> None:
     body = failure_body("cannot open caf\udce9" + "x" * 5000, "crashed")
     assert json.dumps(body, ensure_ascii=False).encode()
@@ -46,6 +70,36 @@ def test_a_place_is_read_without_the_ends_of_its_lines(monkeypatch: pytest.Monke
     monkeypatch.setenv("TRIMTAB_TOKEN", "a-token-of-the-tests\n")
     found = Place.of(None, None)
     assert (found.url, found.headers) == ("http://127.0.0.1:1979", {"Authorization": "Bearer a-token-of-the-tests"})
+
+
+@pytest.mark.parametrize("client", [Server, AsyncServer])
+def test_certificates_that_cannot_be_read_are_said(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, url, token = tmp_path / "ca.pem", "https://127.0.0.1:1979", "a-token-of-the-tests"
+    said = f"the certificates of file='{file}' cannot be read: "
+    with pytest.raises(ServerError, match=f"{said}No such file or directory\nhint: name a file"):
+        client(url, token, verify=str(file))
+    file.write_text("no certificate\n")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    with pytest.raises(ServerError, match=said):
+        client(url, token)
+    for verify in (False, str(tmp_path)):  # a folder of certificates
+        client(url, token, verify=verify)
+    client("http://127.0.0.1:1979", token)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_server_of_this_machine_is_not_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """It would be sent the token, and would ask another machine."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://proxy.example.org:3128")
+    url = f"http://{host}:1979"
+    for server in (Server(url, "a-token-of-the-tests"), AsyncServer(url, "a-token-of-the-tests")):
+        http: Any = server._http
+        assert http._transport_for_url(httpx.URL(url)) is http._transport
+        assert http._transport_for_url(httpx.URL("http://tuner.example.org:1979")) is not http._transport
 
 
 @pytest.mark.parametrize(

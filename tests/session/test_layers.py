@@ -63,6 +63,7 @@ def test_repeats_count_as_one(opened: Opened, by: str, value: float) -> None:
     assert trial.measurement is not None
     assert trial.measurement.figure is not None
     assert trial.measurement.figure.estimate == value
+    assert trial.measurement.figure.low >= 0  # as every figure is, however few runs there were
     found = session.fetch(client)
     session.report(client, found.ticket, Report(value=10.0))
     session.report(client, session.fetch(client).ticket, Report(failed=Failure()))
@@ -164,13 +165,20 @@ class _Broken(Layer):
         raise KeyError("oops")
 
 
+class _Unmade(Layer):
+    NAME: ClassVar[str] = "unmade"
+
+    def __init__(self, options: Any, setting: Any) -> None:
+        raise OSError("no licence")
+
+
 def test_own_layers_stand_in_their_order_and_a_broken_one_is_named(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Tagged(_Layer):
         OPTIONS: ClassVar[dict[str, tuple[Any, str]]] = {"tag": ("", "its name")}
 
-    found = {"own": Tagged, "broken": _Broken}
+    found = {"own": Tagged, "broken": _Broken, "unmade": _Unmade}
     monkeypatch.setattr(plugins, "load", lambda group, name, load=plugins.load: found.get(name) or load(group, name))
     _Layer.calls.clear()
     sessions = opened()
@@ -182,6 +190,8 @@ def test_own_layers_stand_in_their_order_and_a_broken_one_is_named(
     point = other.fetch(client)
     with pytest.raises(InternalError, match="layer 'broken' failed: KeyError: 'oops'"):
         other.report(client, point.ticket, Report(value=1.0))
+    with pytest.raises(InternalError, match="layer 'unmade' failed: OSError: no licence"):
+        sessions.begin(spec(name="u", layers=[{"kind": "unmade"}]))
 
 
 def test_a_session_whose_every_point_is_rejected_does_not_hold_the_server(opened: Opened) -> None:

@@ -24,11 +24,18 @@ from trimtab.space import Config
         (("no-such-program", "{level}"), "the program 'no-such-program' cannot be run: No such file or directory"),
         ((sys.executable, "{lvel}"), "knob='level' has no place in the command"),
         ((sys.executable, "{level}", "{more}"), "{more} in the command is not a knob"),
+        (("sh", "-c", "gzip -${level} data"), "knob='level' has no place in the command\nhint: write {level} where"),
     ],
 )
 def test_command_lines_that_are_none(command: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said.replace("{", r"\{")):
         Program(command=command).check(["level"])
+
+
+def test_variables_of_a_shell_are_left_to_it() -> None:
+    program = Program(command=("sh", "-c", "echo ${HOME} {level}"))
+    program.check(["level"])
+    assert program.words(Config({"level": 3})) == ["sh", "-c", "echo ${HOME} 3"]
 
 
 def test_a_knob_whose_name_is_none_is_not_said_to_lack_a_place() -> None:
@@ -124,6 +131,36 @@ def test_a_comma_in_the_figure_is_not_guessed_at(line: str, said: str) -> None:
 def test_commas_between_numbers_are_no_part_of_them(line: str, value: float) -> None:
     ran = Program(command=(sys.executable, "-c", f"print({line!r})"), measure="output").run(Config({}))
     assert ran == Outcome(value)
+
+
+@pytest.mark.parametrize(
+    "figure",
+    ["0:01:02.5", "01:05.321", "2:05", "12:34:56", "1m2.5s", "1h02m03s", "1_234_567", "12'345.6", "1\u2019234"],
+)
+def test_a_figure_of_several_numbers_is_not_read_in_part(figure: str) -> None:
+    """A run of 65 seconds would be taken for one of five, as psql tells it: "Time: 65321.123 ms (01:05.321)"."""
+    ran = program._printed(f"Time: 65321.123 ms ({figure})\n".encode())
+    assert (ran.value, ran.status) == (None, "failed_load")
+    assert ran.reason == (
+        f"it printed {figure!r}, of which only the last number would count: let it print seconds, or plain digits"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("p99:12.5", 12.5),
+        ("worker 3:1234", 1234.0),
+        ("12:34:56 done in 4.2", 4.2),
+        ("10.0.0.1:80", 80.0),
+        ("5ms", 5.0),
+        ("1m 2.5", 2.5),
+        ("run_1_250", 250.0),
+        ("1_2", 2.0),
+    ],
+)
+def test_numbers_beside_each_other_are_not_taken_for_one_figure(line: str, value: float) -> None:
+    assert program._printed(line.encode()) == Outcome(value)
 
 
 def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

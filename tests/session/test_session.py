@@ -173,6 +173,15 @@ def test_percentiles_of_single_latencies(opened: Opened) -> None:
     assert m.histogram
 
 
+def test_the_mean_of_a_few_latencies_is_not_below_zero(opened: Opened) -> None:
+    session, _ = opened().begin(spec(objective="latency_mean"))
+    client = session.join("1").id
+    session.report(client, session.fetch(client).ticket, Report(latencies_ms=[1.0, 9.0]))
+    m = session.trials[0].measurement
+    assert m is not None
+    assert (m.latency_mean_ms.estimate, m.latency_mean_ms.low) == (5.0, 0.0)
+
+
 def test_latencies_so_small_that_no_ratio_can_be_made_of_them_are_zeros(opened: Opened) -> None:
     session, _ = opened().begin(spec(objective="p95"))
     client = session.join("1").id

@@ -94,7 +94,7 @@ def test_again_begins_it_again(opened: Opened, tmp_path: Path, how: str) -> None
 
 def require_ended_as_stuck(sessions: Sessions, bug: str) -> None:
     """That a session of four trials is refused for a bug, and can be ended."""
-    why = f"session='s' cannot go on: a bug in Trimtab: {bug}"
+    why = f"session='s' cannot go on: {bug}"
     with pytest.raises(StuckError, match=why), sessions.use("s"):
         pass
     assert sessions.stop_stuck("s")
@@ -113,7 +113,7 @@ def test_a_bug_that_shows_when_it_is_told_again_does_not_keep_it_from_being_ende
         raise ZeroDivisionError("float division by zero")
 
     monkeypatch.setattr(Course, "tell", broken)
-    require_ended_as_stuck(sessions, "ZeroDivisionError: float division by zero")
+    require_ended_as_stuck(sessions, "a bug in Trimtab: ZeroDivisionError: float division by zero")
 
 
 @pytest.mark.parametrize("is_over", [False, True])
@@ -132,7 +132,7 @@ def test_a_layer_that_cannot_be_made_again_does_not_keep_it_from_being_ended(
         raise OSError("the disk of the plug-in is gone")
 
     monkeypatch.setattr(CacheLayer, "__init__", broken)
-    require_ended_as_stuck(sessions, "OSError: the disk of the plug-in is gone")
+    require_ended_as_stuck(sessions, "layer 'cache' failed: OSError: the disk of the plug-in is gone")
 
 
 def test_a_history_that_cannot_be_used_now_ends_nothing(

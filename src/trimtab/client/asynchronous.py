@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from trimtab.client.wire import (
     CONNECT_S,
+    NO_PROXY,
     REFUSED,
     Best,
     Place,
@@ -44,12 +45,12 @@ class AsyncServer:
         url: default: TRIMTAB_SERVER, else http://127.0.0.1:1979.
         token: default: TRIMTAB_TOKEN, else the token file in TRIMTAB_STATE or .trimtab.
         patience_s: how long a server that cannot be reached, or is overloaded, is tried again, from its first failure on.
-        verify: file of certificates for a server's own TLS certificate; True for the system's.
+        verify: file or folder of certificates for a server's own TLS certificate; True for the system's.
         http: an `httpx.AsyncClient` of your own, for tests and proxies.
         on_wait: is told why a request is tried again, and for how many seconds at most; once for each such request.
 
     Raises:
-        ServerError: httpx is missing, or `url` is no URL.
+        ServerError: httpx is missing, `url` is no URL, or the certificates cannot be read.
     """
 
     def __init__(
@@ -64,7 +65,8 @@ class AsyncServer:
                 import httpx
             except ImportError as error:
                 raise no_httpx() from error
-            http = httpx.AsyncClient(verify=verify, timeout=httpx.Timeout(_WAIT_S + 20, connect=CONNECT_S))
+            wait = httpx.Timeout(_WAIT_S + 20, connect=CONNECT_S)
+            http = httpx.AsyncClient(verify=self._place.trusted(verify), timeout=wait, mounts=NO_PROXY)
         self._http = http
 
     async def __aenter__(self) -> Self:

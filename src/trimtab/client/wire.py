@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from trimtab.errors import UsageError
 
 __all__ = [
     "CONNECT_S",
+    "NO_PROXY",
     "REFUSED",
     "Best",
     "Place",
@@ -35,6 +38,10 @@ Value = bool | int | float | str
 
 CONNECT_S = 5.0
 """How long a server may take to accept a connection: an address that nobody answers at is told from one that works."""
+
+NO_PROXY: Mapping[str, None] = {"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None}
+"""Of httpx: this machine is reached without the proxy that the environment names, which would be sent the token, and would ask
+another machine."""
 
 _RETRIED = (429, 502, 503, 504, 507)
 _LONGEST_PAUSE_S = 5.0
@@ -117,6 +124,27 @@ class Place:
             f"server={self.url!r} cannot be reached: {why}", hint=f"is `trimtab serve` running there? {where}"
         )
 
+    def trusted(self, verify: str | bool) -> ssl.SSLContext | bool:
+        """What httpx checks the server's certificate by: the certificates of a file or folder, else those of SSL_CERT_FILE; True:
+        its own, False: nothing, as where nothing is encrypted.
+
+        Raises:
+            ServerError: they cannot be read.
+        """
+        named = verify if isinstance(verify, str) else os.environ.get("SSL_CERT_FILE", "")
+        if verify is False or self.url.startswith("http://"):
+            return False
+        if verify is True and not named:
+            return True
+        is_folder = os.path.isdir(named)
+        try:
+            return ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
+        except OSError as error:  # ssl.SSLError is one
+            raise ServerError(
+                f"the certificates of file={named!r} cannot be read: {error.strerror or error}",
+                hint="name a file with certificates in PEM form: verify of the client, or SSL_CERT_FILE",
+            ) from None
+
     @property
     def headers(self) -> dict[str, str]:
         """Of every request."""
@@ -163,12 +191,32 @@ def best_of(answer: Mapping[str, Any]) -> Best:
 
 
 def begin_body(name: str, knobs: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
-    """To begin a session; what is None is left to the server."""
-    return {
+    """To begin a session; what is None is left to the server.
+
+    Raises:
+        ServerError: something in it is not a value of JSON, such as infinity; its status is 422, as of what the server refuses.
+    """
+    said = {
         "name": name,
         "knobs": [dict(knob) for knob in knobs],
         **{k: v for k, v in options.items() if v is not None},
     }
+    try:
+        body: dict[str, Any] = json.loads(json.dumps(said, allow_nan=False, default=_plain))
+    except (TypeError, ValueError) as error:
+        raise ServerError(
+            f"the session cannot be begun: {error}",
+            hint="give knobs and options finite numbers, texts, lists and dictionaries",
+            status=REFUSED,
+        ) from None
+    return body
+
+
+def _plain(value: Any) -> Any:
+    """A number or an array of a numerical library as one of Python's."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{value!r:.80} is not a value of JSON")
 
 
 def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequence[float] | None) -> dict[str, Any]:

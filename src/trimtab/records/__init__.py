@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trimtab.records.prior import WITHIN_LIMITS, KnobPrior, Play, Prior
     from trimtab.records.query_class import CLASSES_KEPT, QueryClass, classes_from_json, classes_to_json
     from trimtab.records.rights import DataRights
-    from trimtab.records.trial import Context, Fault, Role, Status, Trial, seconds_of
+    from trimtab.records.trial import BASELINE_ROLES, Context, Fault, Role, Status, Trial, seconds_of
     from trimtab.records.verdict import (
         AblationSummary,
         BenchSummary,
@@ -54,7 +54,7 @@ else:
             "prior": "WITHIN_LIMITS KnobPrior Play Prior",
             "query_class": "CLASSES_KEPT QueryClass classes_from_json classes_to_json",
             "rights": "DataRights",
-            "trial": "Context Fault Role Status Trial seconds_of",
+            "trial": "BASELINE_ROLES Context Fault Role Status Trial seconds_of",
             "verdict": "AblationSummary BenchSummary Condition DesignPlan DriftPoint DriftSummary DroppedKnob "
             "KeptRanks "
             "KnobChange KnobWorth MemoryUse PassSummary PassesPlan PassesSummary PastTrials PlaysSummary PruneLevel "
@@ -64,6 +64,7 @@ else:
     )
 
 __all__ = [
+    "BASELINE_ROLES",
     "CLASSES_KEPT",
     "FIGURES",
     "METRICS",

@@ -75,6 +75,10 @@ class Role(StrEnum):
     BENCH = "bench"
 
 
+BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+"""Trials of the settings as found, which are never blamed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the workload looks like: the input to contextual search.

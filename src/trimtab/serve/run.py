@@ -16,7 +16,6 @@ import uvicorn
 
 from trimtab.errors import UsageError
 from trimtab.history import open_history_at
-from trimtab.model.threads import single_threaded
 from trimtab.serve.app import make_app
 from trimtab.serve.arrivals import Arrivals
 from trimtab.serve.connections import Connections
@@ -24,6 +23,7 @@ from trimtab.serve.hub import Hub
 from trimtab.serve.protocol import protocol
 from trimtab.serve.settings import ServeSettings
 from trimtab.session import Sessions
+from trimtab.threads import single_threaded
 
 __all__ = ["run"]
 

@@ -31,7 +31,7 @@ class ServeSettings:
         names: names and addresses, without port, that a `Host` header may give besides `host` and the loopback ones.
         cert, key: files of a TLS certificate and its key; both or none.
         is_forced: whether an address beyond this machine may be served without a token or without TLS.
-        most_body: bytes of a request.
+        most_body: bytes of a request; as many latencies as a report may hold take 1.25 million at most.
         most_per_s: requests that one address may make in a second; three times as many at once.
         studies: folder of study files that may be started; None: none may.
         sync_s: how long a report may be kept before it survives a loss of power; 0: it is answered only then.
@@ -44,7 +44,7 @@ class ServeSettings:
     cert: Path | None = None
     key: Path | None = None
     is_forced: bool = False
-    most_body: int = 1 << 20
+    most_body: int = 3 << 19
     most_per_s: int = 2000
     studies: Path | None = None
     sync_s: float = 1.0

@@ -151,8 +151,15 @@ class Stack:
 
         Raises:
             UsageError: no such layer, or an option that it does not take.
+            InternalError: a layer raised something by mistake.
         """
-        return cls([plugins.load("layers", name)(options, setting) for name, options in named])
+
+        def made(name: str, options: Mapping[str, Any]) -> Layer:
+            kind = plugins.load("layers", name)
+            layer: Layer = _named(name, lambda: kind(options, setting))
+            return layer
+
+        return cls([made(name, options) for name, options in named])
 
     @property
     def is_empty(self) -> bool:
@@ -216,12 +223,17 @@ class Stack:
 
 
 def _guarded(layer: Layer, call: Any) -> Any:
+    return _named(layer.NAME or type(layer).__name__, call)
+
+
+def _named(name: str, call: Any) -> Any:
+    """What `call` gives; what it raises by mistake names the layer."""
     try:
         return call()
     except TrimtabError:
         raise
     except Exception as error:
         raise InternalError(
-            f"layer {layer.NAME or type(layer).__name__!r} failed: {type(error).__name__}: {error}",
+            f"layer {name!r} failed: {type(error).__name__}: {error}",
             hint="it is a plug-in: tell its author, or leave it out",
         ) from error

@@ -6,14 +6,15 @@ import hashlib
 import json
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from trimtab.errors import TrimtabError
 from trimtab.flow import Ask
-from trimtab.records import Context, Status, Trial
+from trimtab.records import BASELINE_ROLES, Context, Objective, Status, Trial, Verdict
 from trimtab.session.layer import Back, Reject
-from trimtab.session.point import Point, Report, Result
+from trimtab.session.point import Failure, Point, Report, Result
 from trimtab.session.refusal import ConflictError, UnknownTicketError
 from trimtab.space import Config
 
@@ -24,14 +25,17 @@ __all__ = [
     "Open",
     "Said",
     "State",
+    "interrupted",
+    "outlasted",
     "read_ticket",
     "rejected",
     "result_again",
-    "take_back",
-    "trial_of",
 ]
 
 State = Literal["running", "paused", "ended"]
+
+_MOST_LAPSED = 3
+"""Clients in a row that have not come back with a run of a config, until that counts as the config's fault."""
 
 _KEPT_REPORTS = 20_000
 """Reports that are remembered so that one which is sent again is known."""
@@ -60,6 +64,7 @@ class Open:
         said, back: the report of its run, and its result on the way back through the layers, while one of them cannot take it.
         is_back: whether what its last run gave has passed them on its way back; only while a journal is told again.
         n_spoilt: how often it was measured again since a run of it was spoilt.
+        n_lapsed: leases of this run that have ended without a report.
         mark: of its values.
     """
 
@@ -76,6 +81,7 @@ class Open:
     back: Back | None = None
     is_back: bool = False
     n_spoilt: int = 0
+    n_lapsed: int = 0
     mark: str = ""
 
     def ticket(self, study_id: int) -> str:
@@ -90,6 +96,31 @@ class Open:
             number=self.ask.number, run=self.run, config=self.ask.config, role=self.ask.role,
             effort=str(self.ask.effort), client=self.client if client is None else client, is_replayed=is_replayed,
         )  # fmt: skip
+
+    def take_back(self) -> None:
+        """Nobody has it any more."""
+        self.client, self.until = "", math.inf
+
+    def lapsed(self, lease: str) -> Report:
+        """What is taken for the report of a run that clients do not survive; they cannot say so themselves."""
+        reason = f"no client has reported it within lease={lease}, {self.n_lapsed} times in a row"
+        return Report(failed=Failure(status="timed_out", reason=reason))
+
+    def trial(self, result: Result, context: Context, client: str, now: float) -> Trial:
+        """What the study is told; `client`: who has measured it, "" for nobody."""
+        return Trial(
+            number=self.ask.number,
+            role=self.ask.role,
+            config=self.ask.config,
+            context=context,
+            status=result.status,
+            reason=result.reason,
+            measurement=result.measurement if result.status.is_measured else None,
+            cost_s={"measure" if result.figures else "failed": result.cost_s},
+            started_at=self.since or now,
+            searcher=self.ask.searcher,
+            versions={"client": client} if client else {},
+        )
 
 
 class Means:
@@ -186,25 +217,21 @@ def read_ticket(ticket: str) -> tuple[int, int, int]:
     return study_id, number, run
 
 
-def trial_of(told: Open, result: Result, context: Context, client: str, now: float) -> Trial:
-    """What the study is told; `client`: who has measured it, "" for nobody."""
-    return Trial(
-        number=told.ask.number,
-        role=told.ask.role,
-        config=told.ask.config,
-        context=context,
-        status=result.status,
-        reason=result.reason,
-        measurement=result.measurement if result.status.is_measured else None,
-        cost_s={"measure" if result.figures else "failed": result.cost_s},
-        started_at=told.since or now,
-        searcher=told.ask.searcher,
-        versions={"client": client} if client else {},
-    )
+def outlasted(opens: Mapping[int, Open], now: float) -> Iterator[tuple[Open, str]]:
+    """Takes back what was not reported within its lease; gives runs that have outlasted several clients, with the last of them.
+    Never those of the baseline: its failure would end the session."""
+    for each in list(opens.values()):
+        if each.client and now >= each.until:
+            client = each.client
+            each.take_back()
+            each.n_lapsed += 1
+            if each.n_lapsed >= _MOST_LAPSED and each.ask.role not in BASELINE_ROLES:
+                yield each, client
 
 
-def take_back(given: Open) -> None:
-    given.client, given.until = "", math.inf
+def interrupted(why: TrimtabError, objective: Objective) -> Verdict:
+    return Verdict(result="interrupted", stop_reason=why.message, metric=objective.metric,
+                   objective=str(objective), unit=objective.unit)  # fmt: skip
 
 
 def rejected(answer: Reject) -> Result:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.partial import measurement_of
-from trimtab.measure import Interval, Measurement, encode_latencies, pooled_interval
+from trimtab.measure import Interval, Measurement, encode_latencies, floored, pooled_interval
 from trimtab.records import FIGURES, METRICS, Objective, Role, Status
 from trimtab.space import Config
 
@@ -167,7 +167,8 @@ def _latency_figures(report: Report) -> Mapping[str, Interval]:
     seen[seen < LEAST] = 0.0
     if not seen[-1] > 0:
         raise UsageError("latencies_ms holds zeros only", hint="report milliseconds of single operations")
-    found = {"latency_mean": pooled_interval(seen) if len(seen) > 1 else Interval(seen[0], seen[0], seen[0], n=1)}
+    mean = pooled_interval(seen) if len(seen) > 1 else Interval(seen[0], seen[0], seen[0], n=1)
+    found = {"latency_mean": floored(mean, 0.0)}
     for name, share in _PERCENTILES.items():
         at = float(np.quantile(seen, share))
         found[name] = Interval(at, at, at, n=len(seen))

@@ -27,10 +27,15 @@ __all__ = ["MEASURES", "Outcome", "Program"]
 MEASURES = ("wall", "user", "system", "output")
 """Seconds on the clock, of the processor in the program, in the kernel; or the last number that it prints."""
 
-_PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+_PLACE = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_.-]*)\}")
+"""`${NAME}` is none: it is a variable of a shell that the command starts, and `$9` would be another one."""
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _AFTER_COMMA = re.compile(r"\d+(?:[eE].*)?|\d{3}\.\d*")
 """What may be the rest of a number that a comma divides: "5" of "1,5", "234.5" of "1,234.5"."""
+_PARTS = re.compile(
+    r"(?<![\w.])(?:\d+:(?:\d\d:)?\d\d(?:\.\d*)?(?!\d)|(?:\d+h)?\d+m\d+(?:\.\d*)?s(?!\w)|\d{1,3}(?:[_'’]\d{3})+(?:\.\d*)?(?!\w))"
+)
+"""One figure of several numbers: a time as Python, `time` and shells print it ("0:01:02.5", "1m2.5s"), or "1_234_567"."""
 _KEPT = 1 << 16
 """Bytes of the end of what the program prints that are looked at."""
 
@@ -52,7 +57,7 @@ class Program:
     """A program and how it is measured.
 
     Attributes:
-        command: its words; `{knob}` in them stands for a value. It is run without a shell.
+        command: its words; `{knob}` in them stands for a value, `${name}` does not. It is run without a shell.
         measure: one of MEASURES.
         timeout_s: after which it is killed, with all its children.
         true, false: how booleans are written.
@@ -208,6 +213,12 @@ def _printed(printed: bytes) -> Outcome:
     if not numbers:
         return Outcome(None, "the last line that it printed holds no number", "failed_load")
     last = numbers[-1]
+    whole = next((found for found in _PARTS.finditer(line) if found.start() <= last.start() < found.end()), None)
+    if whole:
+        why = (
+            f"it printed {whole[0]!r}, of which only the last number would count: let it print seconds, or plain digits"
+        )
+        return Outcome(None, why, "failed_load")
     head = re.search(r"[\d.,]*\d,$", line[: last.start()])
     if head and _AFTER_COMMA.fullmatch(last[0]):
         why = f"it printed {head[0] + last[0]!r}: thousands, decimals or two numbers? Let it print the figure alone, with a point"

@@ -19,7 +19,7 @@ from trimtab.session.course import Course
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Setting, Stack
 from trimtab.session.members import Client, Members
-from trimtab.session.open import Accepted, Fetched, Means, Open, Said, State, read_ticket, take_back, trial_of
+from trimtab.session.open import Accepted, Fetched, Means, Open, Said, State, interrupted, outlasted, read_ticket
 from trimtab.session.passage import Passage
 from trimtab.session.point import Report, Result, result_of
 from trimtab.session.refusal import ConflictError, GoneError, UnknownTicketError
@@ -171,7 +171,7 @@ class Session:
         self._repeats.leave(client_id)
         for each in self._opens.values():
             if each.client == client_id:
-                take_back(each)
+                each.take_back()
         self.version += 1
 
     # ----- the conversation
@@ -209,10 +209,11 @@ class Session:
         return Fetched(state="point", point=point, ticket=given.ticket(self.study_id), until=given.until)
 
     def _expire(self, now: float) -> None:
-        """Whoever has not reported in time is taken for gone."""
-        for each in self._opens.values():
-            if each.client and now >= each.until:
-                take_back(each)
+        """Whoever has not reported in time is taken for gone; a config that has outlasted several is told as one that failed."""
+        for each, client_id in outlasted(self._opens, now):
+            if (client := self.members.by_id.get(client_id)) is not None:
+                said = self._said(each, client, each.lapsed(self.spec.lease))
+                self._settle(each, said, self._outcome(each, said))
 
     def _next_free(self) -> Open | None:
         """A point that nobody has: one that was taken back or is to be repeated, or a new one; None while there is none."""
@@ -280,11 +281,19 @@ class Session:
             self.version += 1
             return "told"
         reported = self._of_ticket(ticket)
-        said = reported.said = reported.said or self._said(reported, client, report)
-        outcome = self._passage.back(reported, said.result, said.client)
-        reported.said = None
+        said = reported.said or self._said(reported, client, report)
+        outcome = self._outcome(reported, said)
         self._accepted.add(ticket, client.id, report)
         client.n_reports += 1
+        return self._settle(reported, said, outcome)
+
+    def _outcome(self, reported: Open, said: Said) -> Result | None:
+        reported.said = said
+        outcome = self._passage.back(reported, said.result, said.client)
+        reported.said = None
+        return outcome
+
+    def _settle(self, reported: Open, said: Said, outcome: Result | None) -> Literal["told", "again"]:
         self.version += 1
         run = ""
         if outcome is None or self._has_layers:
@@ -297,8 +306,8 @@ class Session:
             run = self._journal.dumps({**kept, "report": said.report.model_dump()})
         if outcome is None:
             self._journal.event("run", run)
-            reported.run += 1
-            take_back(reported)
+            reported.run, reported.n_lapsed = reported.run + 1, 0
+            reported.take_back()
             return "again"
         self._tell(reported, outcome, client=said.name, run=run)
         return "told"
@@ -337,7 +346,7 @@ class Session:
 
     def _tell(self, told: Open, result: Result, client: str, run: str = "") -> None:
         with self._bugs_end_it():
-            trial = self._course.tell(trial_of(told, result, self.task.context, client, self._clock()))
+            trial = self._course.tell(told.trial(result, self.task.context, client, self._clock()))
         del self._opens[told.ask.number]
         self._journal.told(trial, run)
         self.version += 1
@@ -365,7 +374,7 @@ class Session:
                 verdict = self._course.stop(reason)
             self._end(verdict)
         except Stopped as stopped:  # before anything was measured
-            self._end(self._interrupted(stopped))
+            self._end(interrupted(stopped, self.task.objective))
         except TrimtabError as error:
             self._fail(error)
 
@@ -394,12 +403,7 @@ class Session:
             error = LoadError(error.message, hint=_BASELINE_HINT)
         self.error = str(error)
         self._journal.event("failed", self.error)
-        self._end(self._interrupted(error))
-
-    def _interrupted(self, why: TrimtabError) -> Verdict:
-        objective = self.task.objective
-        return Verdict(result="interrupted", stop_reason=why.message, metric=objective.metric,
-                       objective=str(objective), unit=objective.unit)  # fmt: skip
+        self._end(interrupted(error, self.task.objective))
 
     # ----- after a restart of the server
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from trimtab.measure import Interval, merge_histograms, pooled_interval
+from trimtab.measure import Interval, floored, merge_histograms, pooled_interval
 from trimtab.session.layer import AGAIN, Again, Layer, Setting
 from trimtab.session.point import Point, Result
 
@@ -59,7 +59,8 @@ class RepeatLayer(Layer):
         if not math.isfinite(spread.se):
             return Interval(chosen, chosen, chosen, n=len(values))
         half = spread.high - spread.estimate
-        return Interval(chosen, chosen - half, chosen + half, level=spread.level, se=spread.se, n=len(values))
+        around = Interval(chosen, chosen - half, chosen + half, level=spread.level, se=spread.se, n=len(values))
+        return floored(around, 0.0)
 
 
 def _shared(runs: Sequence[Result]) -> list[str]:
