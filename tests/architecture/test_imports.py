@@ -12,7 +12,7 @@ import pytest
 from tests.sources import PACKAGE, source_of_file
 
 RANKS = {
-    "redact": 0, "errors": 0, "units": 0, "_native": 0, "plugins": 0, "deferred": 0, "catalog": 0, "jsonable": 0,
+    "redact": 0, "errors": 0, "units": 0, "_native": 0, "plugins": 0, "deferred": 0, "catalog": 0, "jsonable": 0, "threads": 0,
     "space": 1, "measure": 1, "host": 1, "load": 1,
     "records": 2,
     "model": 2.5,
@@ -61,7 +61,19 @@ def _modules(path: Path) -> set[str]:
 
 def test_a_flow_has_no_clock_file_or_socket() -> None:
     """What a study decides is a function of its task and its trials; so it can be replayed, and asked over a wire."""
-    rooms = {"space", "measure", "records", "model", "search", "importance", "errors", "units", "deferred", "flow"}
+    rooms = {
+        "space",
+        "measure",
+        "records",
+        "model",
+        "search",
+        "importance",
+        "errors",
+        "units",
+        "deferred",
+        "threads",
+        "flow",
+    }
     plain = {
         "__future__", "collections", "dataclasses", "enum", "functools", "itertools", "math", "numpy", "re", "scipy",
         "trimtab", "typing",

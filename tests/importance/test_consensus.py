@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.importance.problems import flat_space, sampled
+from trimtab import plugins
 from trimtab.errors import UsageError
 from trimtab.importance import (
     KnobRank,
@@ -89,6 +91,21 @@ def test_a_broken_ranker_takes_no_part() -> None:
     assert [ranking.ranker for ranking in found.rankings] == ["lasso"]
     assert "broken takes no part, for it failed: ZeroDivisionError: division by zero" in found.notes
     assert "partial takes no part: it has not ranked each knob of the space once" in found.notes
+
+
+def test_a_ranker_that_cannot_be_loaded_or_made_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(group: str, name: str) -> Callable[[], Said]:
+        if name == "gone":
+            raise UsageError("the plug-in 'gone' of rankers cannot be loaded: No module named 'gone'")
+        return Said if name == "odd" else lambda: Said(name, "abcdefgh")  # type: ignore[return-value]
+
+    monkeypatch.setattr(plugins, "names", lambda group: ("gone", "odd", "sure"))
+    monkeypatch.setattr(plugins, "load", load)
+    found = rank_knobs(LINES)
+    assert [ranking.ranker for ranking in found.rankings] == ["sure"]
+    gone, odd = (note for note in found.notes if "takes no part" in note)
+    assert gone == "gone takes no part: the plug-in 'gone' of rankers cannot be loaded: No module named 'gone'"
+    assert odd.startswith("odd takes no part: it cannot be made: TypeError: ")
 
 
 def test_a_baseline_outside_the_space_leaves_the_ranks() -> None:

@@ -17,8 +17,8 @@ from trimtab.importance.resample import fit_of, knob_ranks, overlap_verdict, sha
 from trimtab.importance.samples import Samples, samples_of
 from trimtab.importance.sard import has_two_levels
 from trimtab.importance.slices import Dependence, Slice
-from trimtab.model.threads import single_threaded
 from trimtab.space import Knob
+from trimtab.threads import single_threaded
 from trimtab.units import format_percent
 
 __all__ = ["NINETY", "Consensus", "default_rankers", "rank_knobs"]
@@ -108,10 +108,33 @@ def _ranked(problem: RankProblem, rankers: Sequence[Ranker]) -> Consensus:
 
 
 def default_rankers(problem: RankProblem) -> list[Ranker]:
-    """Every registered ranker whose kind of trials is there: `sard` only where there is a two-level design."""
+    """Every registered ranker whose kind of trials is there: `sard` only where there is a two-level design. One that cannot be
+    loaded or made is there all the same, and says why when it is to rank."""
     names = plugins.names("rankers")
     is_designed = has_two_levels(problem)
-    return [plugins.load("rankers", name)() for name in names if is_designed or name != _DESIGN_RANKER]
+    return [_made(name) for name in names if is_designed or name != _DESIGN_RANKER]
+
+
+def _made(name: str) -> Ranker:
+    try:
+        ranker: Ranker = plugins.load("rankers", name)()
+    except UsageError as error:
+        return _Unmade(name, error.message)
+    except Exception as error:  # noqa: BLE001 - a plug-in: the others rank without it
+        return _Unmade(name, f"it cannot be made: {type(error).__name__}: {error}")
+    return ranker
+
+
+@dataclass(slots=True)
+class _Unmade:
+    """In the place of a ranker that there is none of."""
+
+    name: str
+    reason: str
+
+    def rank(self, problem: RankProblem) -> Ranking:
+        """Raises UsageError: why."""
+        raise UsageError(self.reason)
 
 
 def _rankings(problem: RankProblem, rankers: Sequence[Ranker]) -> tuple[list[Ranking], list[str]]:

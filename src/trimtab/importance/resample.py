@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from trimtab.importance.ranking import KnobRank, Ranking, RankProblem
 from trimtab.importance.samples import Samples
 from trimtab.importance.surrogate import Fit, cross_validate
-from trimtab.model.threads import single_threaded
+from trimtab.threads import single_threaded
 
 __all__ = [
     "HIGH",

@@ -14,7 +14,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.threads import blas
 from trimtab.records import Trial
 from trimtab.search.acquisition import Gain, Term, blamed, expected_gain, improvement, scored
 from trimtab.search.base import SearcherBase
@@ -25,6 +24,7 @@ from trimtab.search.optimise import Optimise, Region
 from trimtab.search.searcher import SearchProblem
 from trimtab.search.surrogate import GaussianModel, Model
 from trimtab.space import Config
+from trimtab.threads import single_threaded
 
 __all__ = ["BayesianSearcher", "Member"]
 
@@ -130,7 +130,7 @@ class BayesianSearcher(SearcherBase):
             return self._unlike_failures(rng)
         member = self.members[self._n_turns % len(self.members)]
         self._n_turns += 1
-        with blas().limit(limits=1, user_api="blas"):
+        with single_threaded():
             config = self._asked(member, rng)
         self._asked_by[config] = member
         return config

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
 from trimtab.search.ledger import Ledger, measured
 from trimtab.search.surrogate import GaussianModel
 from trimtab.space import Config, Space
+from trimtab.threads import single_threaded
 
 __all__ = ["forecast"]
 

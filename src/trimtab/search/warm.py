@@ -15,7 +15,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.model.threads import single_threaded
 from trimtab.records import Trial
 from trimtab.search.acquisition import feasible
 from trimtab.search.base import Options
@@ -30,6 +29,7 @@ from trimtab.search.rgpe import PastModel, RankingEnsemble, misranked, shares_wo
 from trimtab.search.searcher import SearchProblem
 from trimtab.search.surrogate import Feasibility, GaussianModel
 from trimtab.space import Config
+from trimtab.threads import single_threaded
 from trimtab.units import format_percent
 
 __all__ = ["WarmLog", "WarmSearcher", "warmed"]

@@ -6,9 +6,14 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
-from trimtab.model.threads import _give_up_control, blas, single_threaded
+from tests.search.problems import grid, problem, trial
+from trimtab.search.engine import Member
+from trimtab.search.gp import GaussianProcessSearcher
+from trimtab.space import Config
+from trimtab.threads import _give_up_control, blas, single_threaded
 
 
 def _counts() -> set[int]:
@@ -65,4 +70,27 @@ def test_a_limit_of_one_thread_holds_in_another_that_enters_later(two_threads: N
         assert inside() == {1}
         assert threads.submit(inside).result(20) == {1}
         assert inside() == {1}
+    assert _counts() == {2}
+
+
+def test_a_search_in_another_thread_lifts_no_limit(two_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is its own lifted by what ends while it thinks: its sums would depend on the number of cores."""
+    searcher, has_entered, may_leave = GaussianProcessSearcher(problem(grid(2))), threading.Event(), threading.Event()
+    for number, config in enumerate((Config({"a": 1, "b": 2}), Config({"a": 3, "b": 4}))):
+        searcher.tell(trial(config, number, 0.1 * number))
+    searcher._is_designed = True
+
+    def thinks(member: Member, rng: np.random.Generator) -> Config:
+        has_entered.set()
+        assert may_leave.wait(20)
+        return Config({"a": 5, "b": 6})
+
+    monkeypatch.setattr(searcher, "_asked", thinks)
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(searcher.ask)
+        assert has_entered.wait(20)
+        with single_threaded():
+            may_leave.set()
+            assert asked.result(20) == [Config({"a": 5, "b": 6})]
+            assert _counts() == {1}
     assert _counts() == {2}
