@@ -6,7 +6,6 @@ import itertools
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.commands import PYTHON
 from trimtab.errors import LoadError, UsageError
 from trimtab.host.process import is_running
 from trimtab.measure import Outcome, QueryLog, SecondLog, summarise
@@ -43,7 +43,7 @@ def made(folder: Path, **table: Any) -> CommandWorkload:
 def script(folder: Path, text: str) -> str:
     path = folder / "script.py"
     path.write_text(f"import os, sys, time\n{text}\n")
-    return f"{sys.executable} -S -E {path}"
+    return f"{PYTHON} -S -E {path}"
 
 
 @pytest.mark.parametrize(

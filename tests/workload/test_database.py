@@ -114,6 +114,33 @@ def test_a_load_that_was_killed_is_made_anew(clean: Endpoint) -> None:
     assert lines[0] == "trimtab_thing is created again: its last load was interrupted"
 
 
+def test_a_role_that_may_make_no_database_keeps_the_one_that_it_was_given(clean: Endpoint) -> None:
+    def broken(there: Endpoint, report: Callable[[str], None]) -> None:
+        _fill(there, report)
+        with server_of(there).connect() as session:
+            session.execute("SELECT 1 / 0")
+
+    with connect(clean) as admin:
+        admin.execute("CREATE ROLE loader LOGIN")
+        admin.execute("CREATE DATABASE trimtab_thing OWNER loader")
+    there = replace(clean, user="loader")
+    try:
+        with pytest.raises(LoadError, match="preparing database=trimtab_thing failed: division by zero"):
+            ensure(there, replace(WANTED, fill=broken), _quiet)
+        with connect(there.with_database("trimtab_thing")) as connection:
+            assert connection.execute("SELECT 1 FROM pg_tables WHERE tableowner = 'loader'").fetchone() is None
+        assert not ensure(there, WANTED, _quiet).was_cached
+        _sql(there, "trimtab_thing", "DELETE FROM t WHERE x = 1")
+        lines: list[str] = []
+        assert not ensure(there, WANTED, lines.append).was_cached
+        assert lines[0] == "trimtab_thing is created again: rows are missing"
+        assert ensure(there, WANTED, _quiet).was_cached
+    finally:
+        with connect(clean) as admin:
+            admin.execute("DROP DATABASE IF EXISTS trimtab_thing WITH (FORCE)")
+            admin.execute("DROP ROLE loader")
+
+
 def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
     there = replace(clean, options={"options": "-c default_transaction_read_only=on"})
     with pytest.raises(LoadError, match="database=trimtab_thing cannot be made: the server takes no writes") as caught:

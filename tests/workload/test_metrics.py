@@ -89,6 +89,13 @@ def test_an_incomplete_power_run_is_refused() -> None:
         power_of_log(log_of(rows), 1)
 
 
+def test_a_power_run_whose_refresh_function_failed_is_refused() -> None:
+    """Without its time the figure would be that of another run."""
+    rows = [("rf1", 0.0, 1.0, Outcome.OK), *run_of(1.0, start_s=1.0), ("rf2", 23.0, 24.0, Outcome.ERROR)]
+    with pytest.raises(LoadError, match=r"not complete: missing refresh functions=\['rf2'\]"):
+        power_of_log(log_of(rows), 1)
+
+
 def test_throughput_of_a_log_goes_from_first_start_to_last_end() -> None:
     rows = run_of(1.0) + run_of(1.5, start_s=11.0) + [("rf1", 0.0, 1.0, Outcome.OK)]
     assert throughput_of_log(log_of(rows), 2, 1) == pytest.approx(2 * 22 * 3600 / 44.0)

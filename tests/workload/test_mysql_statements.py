@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -92,6 +93,31 @@ def test_events_are_told_once_when_a_study_with_copies_begins(monkeypatch: pytes
         ],
         "rollback": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "texts"), [("mysql", ["1", "0", "true"]), ("postgresql", ["true", "false", "true"])]
+)
+def test_a_choice_among_truth_values_is_what_the_server_has_for_them(protocol: str, texts: list[str]) -> None:
+    """MySQL and MariaDB take the text "true" for 0, as any word that is compared with a number."""
+    generators = parse_generators({"paid": {"type": "choice", "values": [True, False, "true"]}})
+    (native,) = native_generators(replace(ENDPOINT, protocol=protocol), generators)
+    assert native["values"] == texts
+
+
+def test_a_copy_has_the_character_set_of_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Temporary tables of a load get it, and are joined with those of the copy."""
+    answers: dict[str, Rows] = {"SELECT COUNT(*)": [(0,)], "default_collation_name": [("latin1", "latin1_german1_ci")]}
+    connection = answering(monkeypatch, answers)
+    server = server_of(ENDPOINT)
+    with server.connect() as session:
+        server.clone(session, "shop", "shop_run")
+        server.create(session, "trimtab_thing")
+    made = [statement for statement, _ in connection.seen if statement.startswith("CREATE DATABASE")]
+    assert made == [
+        "CREATE DATABASE `shop_run` CHARACTER SET latin1 COLLATE latin1_german1_ci",
+        "CREATE DATABASE `trimtab_thing` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    ]
 
 
 def test_a_database_without_events_has_nothing_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.commands import PYTHON
 from tests.servers import sshd
 from tests.workload.runs import Leftovers, execute, quiet, row
 from trimtab.errors import LoadError
@@ -31,7 +32,7 @@ from trimtab.workload.ycsb import YcsbWorkload
 pytestmark = pytest.mark.service
 
 TWO = ["local", "local"]
-HERE = f"ssh://localhost?python={sys.executable}"
+HERE = f"ssh://localhost?python={PYTHON}"
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +200,7 @@ def test_a_generator_over_a_real_ssh(prepared: Endpoint, tmp_path: Path, monkeyp
         real = shutil.which("ssh")
         _write(program, f'exec {real} -F none -o StrictHostKeyChecking=accept-new {" ".join(options)} "$@"')
         monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-        place = f"ssh://127.0.0.1:{port}?python={sys.executable}"
+        place = f"ssh://127.0.0.1:{port}?python={PYTHON}"
         log = logged(ycsb(**{"from": [place, place]}).start(prepared, seed=1, duration_s=1.0))
     assert (log.errors, log.response.total > 0, log.n_threads) == ((), True, 2)
 
@@ -220,7 +221,7 @@ def test_a_generator_over_a_real_ssh(prepared: Endpoint, tmp_path: Path, monkeyp
     ],
 )  # fmt: skip
 def test_a_generator_that_cannot_be_used_is_refused(prepared: Endpoint, ssh: Path, text: str, message: str) -> None:
-    _write(ssh, text.format(python=sys.executable))
+    _write(ssh, text.format(python=PYTHON))
     with pytest.raises(LoadError, match=message):
         ycsb(**{"from": ["local", HERE]}).start(prepared, seed=1, duration_s=1.0)
     assert generators() == []

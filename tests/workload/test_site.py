@@ -105,7 +105,7 @@ def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], m
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"site": "none.toml"}, "none.toml: "),
+        ({"site": "none.toml"}, "none.toml cannot be read: No such file or directory"),
         ({"mix": "bidding"}, "mix='bidding' is not known"),
         ({"numbers": {"itms": 3}}, "unknown key in [workload.numbers]: itms=3"),
         ({"numbers": 5}, "[workload] numbers=5 is not a table"),

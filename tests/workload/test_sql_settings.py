@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from trimtab.errors import LoadError, UsageError
+from trimtab.load import build_source
 from trimtab.records import Endpoint
 from trimtab.workload.pgbench import PgbenchWorkload
 from trimtab.workload.pgbench.settings import parse_settings as parse_pgbench
@@ -156,7 +157,7 @@ def test_generators_are_read_whole() -> None:
     assert (generators["a"].distribution, generators["a"].skew) == ("gaussian", 2.5)
     assert generators["b"].options["low"] == 1
     assert (generators["b"].null_share, generators["b"].is_fresh) == (0.5, True)
-    assert generators["c"].options == {"values": ["x", "2", "true"], "weights": [1.0, 2.0, 0.0]}
+    assert generators["c"].options == {"values": ["x", "2", True], "weights": [1.0, 2.0, 0.0]}
     assert generators["d"].options["to"] == datetime.date(2024, 12, 31)
     assert generators["e"].options["to"] == datetime.datetime(2024, 1, 1, 12)
     assert generators["f"].options == {"table": "public.t", "column": "id", "limit": AUTO_LIMIT}
@@ -182,6 +183,7 @@ def test_generators_are_read_whole() -> None:
         ({"type": "choice", "values": ["a"], "weights": [0]}, r"weights=\[0\] is out of range"),
         ({"type": "choice", "values": ["a"], "weights": [1, 2]}, r"weights=\[1, 2\] is out of range"),
         ({"type": "choice", "values": ["a"], "weights": 3}, r"weights=3 is out of range"),
+        ({"type": "choice", "values": ["a"], "weights": [10**300]}, r"weights=\[10+\] is out of range"),
         (
             {"type": "timestamp", "from": datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC), "to": "2024-12-31"},
             r"from=.* is out of range",
@@ -196,6 +198,25 @@ def test_generators_are_read_whole() -> None:
 def test_wrong_generators_are_named(generator: object, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_generators({"x": generator})
+
+
+def test_each_script_comes_with_what_it_uses_alone(folder: Path) -> None:
+    """The engine keeps all values of a sample for each script that it comes with: thirty with all of theirs took gigabytes."""
+    (folder / "queries" / "find.sql").write_text("SELECT x FROM t WHERE note = :note::text OR id IN (:id_2, :prix_€);")
+    names = {"id": 1, "id_2": 2, "note": 3, "prix_€": 4}
+    table = {
+        "database": "d",
+        "folder": "queries",
+        "start_state": "rollback",
+        "parameters": {name: {"type": "int", "low": low, "high": 9} for name, low in names.items()}
+        # Of what is not used nothing is read, either: nobody answers there.
+        | {"idle": {"type": "column", "table": "t", "column": "c"}},
+    }
+    there = Endpoint(protocol="postgresql", host="127.0.0.1", port=1, user="me", password="horse", database="d")
+    source = SqlWorkload.from_settings(table, directory=folder).source(there, 10.0)
+    used = {script["label"]: [each["name"] for each in script["parameters"]] for script in source["scripts"]}
+    assert used == {"find": ["id_2", "note", "prix_€"], "list": ["id"], "pay": ["id"]}
+    assert build_source(source) is not None
 
 
 def test_generators_that_are_no_table() -> None:

@@ -158,7 +158,7 @@ def _make(
 ) -> None:
     if reason:
         report(f"{wanted.database} is created again: {reason}")
-        store.drop(admin, wanted.database)
+        store.clear(admin, wanted.database)
     free = free_bytes(store, admin)
     if free is None:
         report(f"the server's free disk space cannot be seen; {wanted.database} needs {format_size(wanted.size_bytes)}")
@@ -177,17 +177,17 @@ def _make(
         _mark(store, wanted.database, {**wanted.content, "state": "loaded"})
     except Exception:
         # Half a data set is of no use, and may be what fills the disk. What a kill leaves is known by its marker.
-        _drop_unfinished(store, admin, wanted.database, report)
+        _clear_unfinished(store, admin, wanted.database, report)
         raise
     note = store.settle(admin)
     if note:
         report(note)
 
 
-def _drop_unfinished(store: Store, admin: Session, database: str, report: Callable[[str], None]) -> None:
+def _clear_unfinished(store: Store, admin: Session, database: str, report: Callable[[str], None]) -> None:
     try:
-        store.drop(admin, database)
-    except ServerError as error:
+        store.clear(admin, database)
+    except LoadError as error:
         report(f"what was loaded into {database} is still there and is loaded again next time: {error.message}")
 
 

@@ -138,6 +138,17 @@ fn statements_become_prepared_ones_and_the_rest_text() {
 }
 
 #[test]
+fn what_a_server_reads_of_a_comment_before_a_statement_is_sent() {
+    let text = "/* who */ -- what\n/*+ SeqScan(t) */ -- why\nselect :a; /*! select 2 */; /*!50001 select */ 3;\n\
+                /*+ alone */; /*!*/";
+    let lines = run(text, &variables(&[("a", "5")]), &[]);
+    assert_eq!(lines, ["/*+ SeqScan(t) */ \nselect $1 [5]", "text 3", "end"]);
+    let lines = run(text, &Options { dialect: Dialect::Mysql, ..variables(&[("a", "5")]) }, &[]);
+    let executed = ["text /*! select 2 */", "text /*!50001 select */ 3"];
+    assert_eq!(lines, ["/*+ SeqScan(t) */ \nselect ? [5]", executed[0], executed[1], "end"]);
+}
+
+#[test]
 fn values_keep_their_types() {
     let text =
         "\\set a 2 - 3\n\\set b 1 / 2.0\n\\set c :a < 0\n\\set d null\nselect :a, :b, :c, :d, :number, :word, :padded;";

@@ -135,6 +135,10 @@ class Store(ABC):
     def drop(self, session: Session, database: str) -> None:
         """Drops the database, whoever is connected to it; nothing happens when there is none."""
 
+    def clear(self, session: Session, database: str) -> None:
+        """Drops a database of ours, or what is in it where this user could not make it again."""
+        self.drop(session, database)
+
     @abstractmethod
     def clone(self, session: Session, source: str, copy: str) -> None:
         """Makes the database `copy`, with the data of `source` and a mark that `is_clone` knows."""

@@ -46,6 +46,12 @@ _COLUMNS = (
 )
 """Those that hold something of their own: SELECT * leaves out what is declared invisible."""
 
+_CHARACTERS = (
+    "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata WHERE schema_name = %s"
+)
+_OURS = ("utf8mb4", "utf8mb4_bin")
+"""Character set and collation of the databases that Trimtab makes."""
+
 _MARK = "trimtab_copy"
 """A table that tells our copies from other databases; it is made first, and an empty database is nobody's loss."""
 
@@ -170,8 +176,13 @@ class MysqlServer(SqlServer):
 
     def create(self, session: Session, database: str) -> None:
         """The binary collation compares as PostgreSQL's "C" does."""
+        self._create(session, database, _OURS)
+
+    def _create(self, session: Session, database: str, characters: tuple[str, str]) -> None:
+        """With that character set and collation."""
+        charset, collation = characters
         try:
-            session.execute(f"CREATE DATABASE {self.quote(database)} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin")
+            session.execute(f"CREATE DATABASE {self.quote(database)} CHARACTER SET {charset} COLLATE {collation}")
         except ServerError as error:
             if error.reason != "no_privilege":
                 raise
@@ -219,7 +230,9 @@ class MysqlServer(SqlServer):
             LoadError: the database has what such a copy would leave behind: a load on it would show something else.
         """
         _require_plain_tables(session, source)
-        self.create(session, copy)
+        # What a load makes itself, as a temporary table, would be compared and joined in another way.
+        rows = session.execute(_CHARACTERS, (source,))
+        self._create(session, copy, (str(rows[0][0]), str(rows[0][1])) if rows else _OURS)
         session.execute(f"CREATE TABLE {self.quote(copy)}.{self.quote(_MARK)} (made int PRIMARY KEY) ENGINE=InnoDB")
         rows = session.execute(
             "SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type = 'BASE TABLE' "

@@ -40,6 +40,18 @@ _FACTS = (
 )
 """A table whose rows lie in partitions has none itself: autovacuum never counts them there."""
 
+_MAY_MAKE = (
+    "SELECT (rolsuper OR rolcreatedb) AND pg_has_role(datdba, 'USAGE') FROM pg_roles, pg_database"
+    " WHERE rolname = current_user AND datname = %s"
+)
+"""Whether this user may drop a database and make it again."""
+
+_TABLES = (
+    "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+    " WHERE n.nspname <> 'information_schema' AND n.nspname !~ '^pg_' AND c.relkind IN ('r', 'p')"
+    " AND pg_has_role(c.relowner, 'USAGE')"
+)
+
 _REASONS: tuple[tuple[type[psycopg.Error], Reason], ...] = (
     (errors.DiskFull, "disk_full"),
     (errors.ReadOnlySqlTransaction, "read_only"),
@@ -197,6 +209,15 @@ class PostgresServer(SqlServer):
     def drop(self, session: Session, database: str) -> None:
         """Throws out who is connected."""
         session.execute(f"DROP DATABASE IF EXISTS {self.quote(database)} WITH (FORCE)")
+
+    def clear(self, session: Session, database: str) -> None:
+        """Of a database that an administrator has made for a role which may make none, only the tables go."""
+        if session.execute(_MAY_MAKE, (database,)) != [(False,)]:
+            self.drop(session, database)
+            return
+        with self.connect(database) as inside:
+            if tables := ", ".join(str(name) for (name,) in inside.execute(_TABLES)):
+                inside.execute(f"DROP TABLE {tables} CASCADE")
 
     def copy_bytes(self, session: Session, source: str) -> int:
         """None where the file system shares what is copied (from PostgreSQL 18 on), or where tables may lie on other volumes."""

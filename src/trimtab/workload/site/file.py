@@ -165,7 +165,9 @@ def load_site(path: Path) -> SiteFile:
     """
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:  # also Python's own, of an integer of thousands of digits
+    except OSError as error:
+        raise UsageError(f"site={path} cannot be read: {error.strerror}", hint="see docs/reference/site.md") from error
+    except (ValueError, RecursionError) as error:  # also Python's own, of an integer of thousands of digits
         raise UsageError(f"site={path}: {error}", hint="see docs/reference/site.md") from error
     try:
         return _parse(path.stem, values)

@@ -47,6 +47,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _INT64 = 2**63 - 1
 _LONGEST_TEXT = 1_000_000
 _MOST_SAMPLES = 1_000_000
+_MOST_WEIGHT = 1e15
 
 AUTO_LIMIT = 0
 """Of a column's sample: by the size of its table."""
@@ -164,14 +165,13 @@ def _choice(table: Table) -> dict[str, Any]:
         raise table.refuse("values", 'use a list of texts or numbers: values = ["a", "b"]')
     weights = table.values.get("weights", [1.0] * len(values))
     weights = weights if isinstance(weights, list) else []
-    is_number = [isinstance(w, int | float) and not isinstance(w, bool) and w >= 0 for w in weights]
+    is_number = [isinstance(w, int | float) and not isinstance(w, bool) and 0 <= w <= _MOST_WEIGHT for w in weights]
     if len(is_number) != len(values) or not all(is_number) or sum(weights) <= 0:
-        raise table.refuse("weights", f"use {len(values)} numbers, one a value, that are not all 0")
-    return {"values": [_literal(v) for v in values], "weights": [float(w) for w in weights]}
-
-
-def _literal(value: str | int | float) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+        raise table.refuse(
+            "weights", f"use {len(values)} numbers from 0 to {_MOST_WEIGHT:g}, one a value, that are not all 0"
+        )
+    # Truth values stay what they are: their texts differ from server to server.
+    return {"values": [v if isinstance(v, bool) else str(v) for v in values], "weights": [float(w) for w in weights]}
 
 
 def _moments(table: Table, kind: type[datetime.date]) -> dict[str, Any]:

@@ -27,13 +27,13 @@ def native_generators(
         LoadError: a column that cannot be read or has no values.
     """
     if not any(generator.type == "column" for generator in generators.values()):
-        return [_native(generator, None) for generator in generators.values()]
+        return [_native(generator, endpoint.protocol, None) for generator in generators.values()]
     server = server_of(endpoint)
     with server.connect() as session:
         for generator in generators.values():
             if generator.type == "column":
                 _tell(server, session, generator, report)
-        return [_native(generator, (server, session)) for generator in generators.values()]
+        return [_native(generator, endpoint.protocol, (server, session)) for generator in generators.values()]
 
 
 def _tell(server: SqlServer, session: Session, generator: Generator, report: Callable[[str], None]) -> None:
@@ -52,7 +52,7 @@ def _tell(server: SqlServer, session: Session, generator: Generator, report: Cal
     )
 
 
-def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> dict[str, Any]:
+def _native(generator: Generator, protocol: str, source: tuple[SqlServer, Session] | None) -> dict[str, Any]:
     shared = {"name": generator.name, "each": generator.is_fresh, "null_share": generator.null_share}
     skewed = {"distribution": generator.distribution, "skew": generator.skew}
     options = dict(generator.options)
@@ -63,10 +63,20 @@ def _native(generator: Generator, source: tuple[SqlServer, Session] | None) -> d
         if whole is not None:
             return shared | skewed | {"type": "int", "low": whole[0], "high": whole[1]}
         return shared | skewed | {"type": "rows", "values": values}
+    if generator.type == "choice":
+        options["values"] = [_text(value, protocol) for value in options["values"]]
     if generator.type in ("date", "timestamp"):
         low, high = (options[key].isoformat(*(() if generator.type == "date" else (" ",))) for key in ("from", "to"))
         options = {"low": low, "high": high}
     return shared | skewed | options | {"type": generator.type}
+
+
+def _text(value: str | bool, protocol: str) -> str:
+    """Of a choice. MySQL and MariaDB have numbers for truth values, and take any word for 0."""
+    if not isinstance(value, bool):
+        return value
+    false, true = ("0", "1") if protocol == "mysql" else ("false", "true")
+    return true if value else false
 
 
 _FEWEST, _MOST, _SHARE = 10_000, 200_000, 0.01

@@ -171,12 +171,17 @@ class SqlWorkload(EngineWorkload):
 
     def _parts(self, there: Endpoint, report: Callable[[str], None] = lambda text: None) -> list[ScriptPart]:
         settings = self.settings
-        if (
-            self._parameters is None
-        ):  # once: a sample reads much, and must not stand between a restart and a measurement
-            self._parameters = native_generators(there, settings.generators, report)
-        parameters = self._parameters
-        return [("own", script, parameters, self._wrap) for script in settings.scripts]
+        if self._parameters is None:
+            # Once: a sample reads much, and must not stand between a restart and a measurement.
+            unused = self._unused()
+            used = {name: each for name, each in settings.generators.items() if name not in unused}
+            self._parameters = native_generators(there, used, report)
+        # To each its own: the engine keeps all values of a sample for each script that it comes with.
+        parts: list[ScriptPart] = []
+        for script in settings.scripts:
+            own = [each for each in self._parameters if _uses(script.text, each["name"])]
+            parts.append(("own", script, own, self._wrap))
+        return parts
 
     @property
     def _wrap(self) -> str:
@@ -186,5 +191,10 @@ class SqlWorkload(EngineWorkload):
         return "commit" if self.settings.in_transaction else "none"
 
     def _unused(self) -> list[str]:
-        texts = "\n".join(script.text for script in self.settings.scripts)
-        return [name for name in self.settings.generators if not re.search(rf":{re.escape(name)}\b", texts)]
+        scripts = self.settings.scripts
+        return [name for name in self.settings.generators if not any(_uses(script.text, name) for script in scripts)]
+
+
+def _uses(text: str, name: str) -> bool:
+    """Whether the placeholder may be in a script: also where it stands in a comment."""
+    return re.search(rf":{re.escape(name)}(?!\w)", text) is not None

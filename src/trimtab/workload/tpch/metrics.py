@@ -51,14 +51,16 @@ def power_of_log(log: QueryLog, scale: float) -> float:
     """Power@Size of the first pass of a power run.
 
     Raises:
-        LoadError: a query has not run to its end.
+        LoadError: a query, or a refresh function of the run, has not run to its end.
     """
     times = _first_times(log)
     missing = [query for query in QUERIES if f"q{query}" not in times]
-    if missing:
-        raise LoadError(f"the power run is not complete: missing queries={missing}", hint="give it a longer duration")
-    refresh = [times[label] for label in ("rf1", "rf2") if label in times]
-    return power_at_size([times[f"q{query}"] for query in QUERIES], refresh, scale)
+    refresh = [label for label in ("rf1", "rf2") if label in log.labels]
+    failed = [label for label in refresh if label not in times]
+    if missing or failed:
+        what = f"queries={missing}" if missing else f"refresh functions={failed}"
+        raise LoadError(f"the power run is not complete: missing {what}", hint="give it a longer duration")
+    return power_at_size([times[f"q{query}"] for query in QUERIES], [times[label] for label in refresh], scale)
 
 
 def throughput_of_log(log: QueryLog, n_streams: int, scale: float) -> float:

@@ -1,7 +1,7 @@
 //! Splits a pgbench script into its SQL commands and meta commands.
 
 use super::super::error::Mistake;
-use super::super::statement::{Unit, Units, columns};
+use super::super::statement::{Unit, Units, columns, executed};
 use super::super::word::is_name;
 use crate::sql::Dialect;
 
@@ -99,11 +99,8 @@ impl<'a> Scanner<'a> {
 
     /// Ends a statement, unless nothing but space and comments was read.
     fn cut(&mut self, end: usize) {
-        let is_blank = |unit| matches!(unit, Unit::Space | Unit::LineComment | Unit::BlockComment);
-        let mut units =
-            Units::new(&self.source[..end], self.start, self.dialect).skip_while(|piece| is_blank(piece.unit));
-        if let Some(first) = units.next() {
-            self.statements.push((first.offset, end));
+        if let Some(start) = beginning(&self.source[..end], self.start, self.dialect) {
+            self.statements.push((start, end));
         }
     }
 
@@ -199,6 +196,22 @@ impl<'a> Scanner<'a> {
                 .collect(),
         }
     }
+}
+
+/// Where the statement of the text from `from` on begins, if there is one. A planner's hint in front of it is a part of
+/// it, and what MySQL runs of a comment is no comment.
+fn beginning(text: &str, from: usize, dialect: Dialect) -> Option<usize> {
+    let is_run = |comment| dialect == Dialect::Mysql && !executed(comment).trim().is_empty();
+    let mut hint = None;
+    for piece in Units::new(text, from, dialect) {
+        match piece.unit {
+            Unit::Space | Unit::LineComment => {}
+            Unit::BlockComment if piece.text.starts_with("/*+") => hint = hint.or(Some(piece.offset)),
+            Unit::BlockComment if !is_run(piece.text) => {}
+            _ => return hint.or(Some(piece.offset)),
+        }
+    }
+    None
 }
 
 /// The next word of a meta command's arguments.

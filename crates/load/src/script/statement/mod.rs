@@ -10,5 +10,5 @@ pub(super) use columns::columns;
 pub(super) use kind::{Effect, Kind, classify};
 pub(super) use lexer::{Unit, Units};
 pub use reach::Reach;
-pub(super) use reach::reach;
+pub(super) use reach::{executed, reach};
 pub(super) use template::{Part, Template};

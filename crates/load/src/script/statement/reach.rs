@@ -42,7 +42,7 @@ fn collect(text: &str, dialect: Dialect, words: &mut Vec<String>) {
 }
 
 /// What MySQL (`/*!`) and MariaDB (`/*M!`) run of a comment.
-fn executed(comment: &str) -> &str {
+pub(in super::super) fn executed(comment: &str) -> &str {
     let code = comment.strip_prefix("/*!").or_else(|| comment.strip_prefix("/*M!"));
     let code = code.and_then(|code| code.strip_suffix("*/")).unwrap_or("");
     code.trim_start_matches(|c: char| c.is_ascii_digit())
