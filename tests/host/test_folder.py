@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -135,15 +135,15 @@ def test_a_folder_that_is_made_for_a_user_is_given_away_and_nothing_else(
 def test_a_reader_sees_the_old_or_the_new_file_and_never_a_part(tmp_path: Path) -> None:
     texts = {"a" * 100_000, "b" * 100_000}
     LocalHost().write_file(tmp_path / "file", copy("a" * 100_000))
-    ended = threading.Event()
 
     def write() -> None:
         for number in range(40):
             LocalHost().write_file(tmp_path / "file", copy("ab"[number % 2] * 100_000))
-        ended.set()
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    while not ended.is_set():
-        assert (tmp_path / "file").read_text() in texts
-    thread.join()
+    n_read = 0
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        while not writing.done() or n_read == 0:
+            assert (tmp_path / "file").read_text() in texts
+            n_read += 1
+    writing.result()

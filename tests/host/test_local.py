@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -17,7 +19,7 @@ import pytest
 
 from tests.needs import require
 from trimtab.errors import TargetError
-from trimtab.host import FileCopy, Host, LocalHost
+from trimtab.host import FileCopy, Host, LocalHost, sync_folder
 
 HOST = LocalHost()
 
@@ -46,12 +48,8 @@ def test_a_missing_program_is_told() -> None:
 @pytest.mark.slow
 def test_a_command_that_takes_too_long_dies_with_its_children(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    script = (
-        "import subprocess, time; from pathlib import Path; p = subprocess.Popen(['sleep', '600']);"
-        f"Path({str(mark)!r}).write_text(str(p.pid)); time.sleep(600)"
-    )
     with pytest.raises(TargetError, match="did not end within timeout_s=2"):
-        HOST.run([sys.executable, "-c", script], timeout_s=2)
+        HOST.run(["/bin/sh", "-c", 'sleep 600 & echo $! > "$0"; wait', str(mark)], timeout_s=2)
     child = int(mark.read_text())
     deadline = time.monotonic() + 60
     while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
@@ -217,3 +215,36 @@ def test_facts_name_this_machine(tmp_path: Path) -> None:
     assert facts.kernel.startswith("Linux ")
     assert facts.disk in ("ssd", "hdd", "")
     assert HOST.disk_free_bytes(tmp_path) > 0
+
+
+def test_what_is_written_in_place_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut just after a way back would bring the trial's value back; a file of the kernel is on none."""
+    path, synced, fsync = tmp_path / "conf", list[Path](), os.fsync
+    path.write_text("threads = 2\n")
+
+    def seen(handle: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{handle}").readlink())
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    HOST.write_in_place(path, b"threads = 1\n")
+    assert (path.read_text(), synced) == ("threads = 1\n", [path])
+    name = Path("/proc/self/comm")
+    HOST.write_in_place(name, name.read_bytes())
+
+
+def test_folders_that_nothing_syncs_are_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those that VirtualBox shares: the file is replaced, and a restore must not be told to have failed."""
+    fsync = os.fsync
+
+    def as_shared(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", as_shared)
+    path = tmp_path / "conf"
+    HOST.write_file(path, FileCopy(content=b"found", mode=0o640, uid=os.geteuid(), gid=os.getegid()))
+    assert path.read_bytes() == b"found"
+    HOST.remove_file(path)
+    sync_folder(tmp_path)

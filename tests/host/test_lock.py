@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.read_only import make_read_only
 from trimtab.errors import TargetError
 from trimtab.host import FileLock
 
@@ -54,6 +55,21 @@ def test_a_full_disk_keeps_nobody_from_a_lock(tmp_path: Path, monkeypatch: pytes
     assert lock.acquire("me")
     assert not FileLock(tmp_path / "lock").acquire("another")
     lock.release()
+
+
+def test_a_disk_that_has_become_read_only_keeps_nobody_from_a_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server that is to be put back may lie on another one."""
+    lock = FileLock(tmp_path / "lock")
+    assert lock.acquire("the tuner")
+    lock.release()
+    make_read_only(monkeypatch)
+    assert lock.acquire("the dead-man")
+    assert not FileLock(tmp_path / "lock").acquire("another")
+    lock.release()
+    with pytest.raises(TargetError, match="cannot be used: Read-only file system"):
+        FileLock(tmp_path / "new").acquire("me")
 
 
 def test_nobody_holds_a_missing_file(tmp_path: Path) -> None:

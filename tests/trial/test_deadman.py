@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from trimtab.errors import RestoreError, TargetError
 from trimtab.host import read_state_file
 from trimtab.systems import Snapshot
@@ -201,7 +202,7 @@ def test_its_first_word_counts_whoever_reads_it(entry: Entry, monkeypatch: pytes
 
 def test_no_change_is_made_before_it_watches(entry: Entry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go, slow = tmp_path / "go", tmp_path / "slow-python"
-    slow.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.02; done\nexec {sys.executable} "$@"\n')
+    slow.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.02; done\nexec {PYTHON} "$@"\n')
     slow.chmod(0o755)
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", str(slow))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import stat
@@ -18,11 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.read_only import make_read_only
 from trimtab.errors import TargetError
 from trimtab.systems import Snapshot
 from trimtab.trial import Journal, snapshot_from_json, snapshot_to_json
 from trimtab.trial.entry import _merged
-from trimtab.trial.lines import encode_line, read_lines
+from trimtab.trial.lines import encode_line, read_lines, write_new_file
 
 SNAPSHOT = Snapshot(
     target="db",
@@ -46,7 +48,7 @@ def test_entry_is_on_disk_before_begin_returns_and_private(tmp_path: Path) -> No
     entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
     assert stat.S_IMODE(entry.path.stat().st_mode) == 0o600
     (found,) = Journal(tmp_path).open_entries()
-    assert (found.study, found.purpose, found.snapshot) == ("s", "tune", SNAPSHOT)
+    assert (found.study, found.purpose, found.snapshots) == ("s", "tune", (SNAPSHOT,))
 
 
 def test_closed_entry_is_gone_and_audited(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_torn_step_does_no_harm_and_the_next_one_is_read(tmp_path: Path) -> None
         file.write('0123456789abcdef {"step": "app')
     entry.note("restore", {"n": 1})
     (found,) = Journal(tmp_path).open_entries()
-    assert found.snapshot == SNAPSHOT
+    assert found.snapshots == (SNAPSHOT,)
     assert (found.steps(), found.n_damaged) == ([("restore", {"n": 1})], 1)
 
 
@@ -96,7 +98,7 @@ def test_one_damaged_file_of_two_is_survived(tmp_path: Path, suffix: str, damage
     changed = {"empty": b"", "cut": bytes(content[:40]), "flipped": bytes(content)}
     path.unlink() if damage == "gone" else path.write_bytes(changed[damage])
     (found,) = Journal(tmp_path).open_entries()
-    assert found.snapshot == SNAPSHOT
+    assert found.snapshots == (SNAPSHOT,)
     found.close("recovered")
     assert [p.name for p in (tmp_path / "journal").iterdir()] == ["audit.jsonl"]
 
@@ -257,6 +259,68 @@ def test_a_file_system_without_locks_stops_before_anything_changes(
 
     monkeypatch.setattr("trimtab.trial.entry.fcntl.flock", refuse)
     with pytest.raises(TargetError, match="files there cannot be locked .Function not implemented.") as caught:
+        Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    assert str(caught.value.hint).startswith("nothing was changed; give a writable state directory")
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_a_state_directory_on_nfs_is_as_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client locks a file for one process alone only through a descriptor that may write (flock(2))."""
+    flock = fcntl.flock
+
+    def as_nfs(handle: int, operation: int) -> None:
+        if operation & fcntl.LOCK_EX and fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(handle, operation)
+
+    monkeypatch.setattr("trimtab.trial.entry.fcntl.flock", as_nfs)
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    with entry.claim() as is_ours, entry.claim() as is_anothers:
+        assert (is_ours, is_anothers) == (True, False)
+
+
+def test_a_file_system_whose_locks_keep_everybody_out_stops_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SMB's: what is locked through one descriptor cannot be read through another (flock(2))."""
+    locked = list[int]()
+
+    def read(path: Path) -> bytes:
+        if locked:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return path.read_bytes()
+
+    monkeypatch.setattr("trimtab.trial.entry.fcntl.flock", lambda handle, operation: locked.append(handle))
+    monkeypatch.setattr("trimtab.trial.journal.read_state_file", read)
+    with pytest.raises(TargetError, match="files there cannot be locked .Permission denied."):
+        Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    assert list((tmp_path / "journal").iterdir()) == []
+
+
+def test_an_entry_can_be_claimed_where_its_disk_has_become_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an error of the disk: the server's own may be well."""
+    entry = Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
+    make_read_only(monkeypatch)
+    with entry.claim() as is_ours:
+        assert is_ours
+
+
+@pytest.mark.parametrize("what", ["files", "folders"])
+def test_a_file_system_without_modes_stops_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As a Windows drive's or a shared folder's: what others may write is not obeyed, so that nobody could take a change back."""
+
+    def write_open(path: Path, content: bytes, partial: Path) -> None:
+        write_new_file(path, content, partial)
+        (path if what == "files" else path.parent).chmod(0o777)
+
+    monkeypatch.setattr("trimtab.trial.journal.write_new_file", write_open)
+    with pytest.raises(
+        TargetError, match=r"is not obeyed: others may write it \(mode=777\); does its file system keep modes"
+    ) as caught:
         Journal(tmp_path).begin(SNAPSHOT, study="s", purpose="tune")
     assert str(caught.value.hint).startswith("nothing was changed; give a writable state directory")
     assert list((tmp_path / "journal").iterdir()) == []

@@ -360,7 +360,7 @@ def test_failed_restore_leaves_the_journal_open_for_recover(tmp_path: Path) -> N
     with pytest.raises(RestoreError):
         bench.run(cache=256)
     (entry,) = Journal(tmp_path).open_entries()
-    assert entry.snapshot.values == bench.found
+    assert entry.snapshots[0].values == bench.found
 
 
 def test_what_somebody_else_has_set_by_the_end_is_told_and_leaves_nothing_open(bench: Bench) -> None:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.read_only import make_read_only
 from tests.trial.test_stack_follow import Following
 from trimtab.errors import LockedError, RestoreError, TargetError, UsageError
+from trimtab.host import FileLock
+from trimtab.space import Config
 from trimtab.study.recovery import recover
 from trimtab.study.rollback_point import point_of
 from trimtab.systems.base import Restarts
-from trimtab.trial import Entry, Journal, take_back, take_news
+from trimtab.systems.lock import ServerLock
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.trial import Entry, Journal, own_to_json, take_back, take_news
 from trimtab.trial.deadman import undo_for_tuner
+from trimtab.trial.entry import APPLY
 
 NO_PLACE = FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
 STRANGE = UsageError("targets of this kind are not installed", hint="install them")
@@ -213,3 +220,31 @@ def test_what_stops_all_of_it_is_told(bench: Following, monkeypatch: pytest.Monk
         assert not undo_for_tuner(str(entry.path), is_tuner_gone=True, why="dead")
         assert dict(entry.steps())["deadman failed"]["error"].startswith(told)
     assert bench.values() == bench.found
+
+
+def test_a_server_is_put_back_although_the_disk_of_the_journal_has_become_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock file lies beside the journal; only that the entry is closed cannot be written down."""
+
+    @contextmanager
+    def locked(holder: str) -> Iterator[None]:
+        lock = ServerLock(FileLock(tmp_path / "locks" / "db.lock"))
+        lock.acquire(holder)
+        try:
+            yield
+        finally:
+            lock.release()
+
+    target = FakeTarget()
+    found, entry = dict(target.values), Journal(tmp_path).begin(target.snapshot(), study="s", purpose="tune")
+    with locked("the tuner"):
+        own = target.announce(Config({"cache": 999}))
+        entry.note(APPLY, {"target": target.name, "changes": {"cache": 999}, "own": own_to_json(own)})
+        target.disk.running["cache"] = target.disk.configured["cache"] = 999
+    monkeypatch.setattr(target, "lock", locked)
+    monkeypatch.setattr(import_module("trimtab.trial.undo"), "reattach", lambda snapshot, state_dir: target)
+    make_read_only(monkeypatch)
+    with pytest.raises(TargetError, match="Read-only file system"):
+        undo_for_tuner(str(entry.path), is_tuner_gone=True, why="dead")
+    assert dict(target.values) == found

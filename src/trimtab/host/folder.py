@@ -18,7 +18,7 @@ from typing import Self
 
 from trimtab.host.base import FileCopy
 
-__all__ = ["Folder", "open_regular"]
+__all__ = ["Folder", "open_regular", "sync_handle"]
 
 _ACL = "system.posix_acl_access"
 """Its access control list (acl(5)): where there is one, the group's bits of the mode are the most that any it names may do."""
@@ -191,9 +191,23 @@ class Folder:
         """Makes the names in it durable: a rename or a new file is lost with the power otherwise."""
         handle = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=self._handle)
         try:
-            os.fsync(handle)
+            sync_handle(handle)
         finally:
             os.close(handle)
+
+
+def sync_handle(handle: int) -> None:
+    """Makes what is open durable; no error where there is nothing that could be synced (EINVAL), as of files of the kernel, and
+    of folders on AFS or that VirtualBox shares.
+
+    Raises:
+        OSError: the disk has failed.
+    """
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:

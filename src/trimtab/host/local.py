@@ -16,7 +16,7 @@ from typing import IO
 from trimtab.errors import TargetError
 from trimtab.host.base import CommandResult, Facts, FileCopy
 from trimtab.host.disk import disk_kind
-from trimtab.host.folder import Folder, open_regular
+from trimtab.host.folder import Folder, open_regular, sync_handle
 from trimtab.host.limits import read_limits
 from trimtab.host.process import kill_group
 
@@ -119,7 +119,7 @@ class LocalHost:
             ) from error
 
     def write_in_place(self, path: Path, content: bytes) -> None:
-        """Writes into the file as it is, at one go: for files of the kernel, which cannot be replaced.
+        """Writes into the file as it is, at one go; durable. For what cannot be replaced, as files of the kernel.
 
         Raises:
             TargetError: it is missing, or what is written is refused.
@@ -128,6 +128,7 @@ class LocalHost:
             handle = open_regular(path, os.O_WRONLY | os.O_TRUNC)
             try:
                 os.write(handle, content)
+                sync_handle(handle)
             finally:
                 os.close(handle)
         except OSError as error:
@@ -237,7 +238,7 @@ def sync_folder(folder: Path) -> None:
     """Makes the folder's entries durable: a rename or a new file is lost with the power otherwise."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        sync_handle(handle)
     finally:
         os.close(handle)
 

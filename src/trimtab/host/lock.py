@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from contextlib import suppress
@@ -54,8 +55,7 @@ class FileLock:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with Folder.open(self.path.parent) as folder:
-                # O_CLOEXEC: a server started later must not inherit the lock and keep it alive.
-                handle = folder.open_file(self.path.name, os.O_RDWR | os.O_CREAT)
+                handle = _open_in(folder, self.path.name)
         except OSError as error:
             raise self._refused(error.strerror or "it cannot be opened") from error
         if os.fstat(handle).st_uid != os.geteuid():
@@ -92,3 +92,14 @@ class FileLock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
+
+
+def _open_in(folder: Folder, name: str) -> int:
+    """For writing; where the disk has become read-only, as after an error, for reading: that locks as well, and a way back needs
+    the lock. O_CLOEXEC: a server started later must not inherit the lock and keep it alive."""
+    try:
+        return folder.open_file(name, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        if error.errno != errno.EROFS or folder.status(name) is None:
+            raise
+        return folder.open_file(name, os.O_RDONLY)

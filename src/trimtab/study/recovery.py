@@ -280,8 +280,7 @@ def leave(state_dir: Path, study: str) -> Path:
     for entry in _of_study(open_changes(state_dir), study):
         with entry.claim(_CLAIM_S) as is_ours:
             if is_ours:
-                parts = [(s, entry.own(s.target)) for s in entry.snapshots]
-                _make_durable(_write_out(folder, entry.study, entry.purpose, parts))
+                _make_durable(_write_entry(folder, entry))
                 entry.close(f"left as it is by the user; what was found lies in {folder}")
                 is_left = True
             elif entry.is_open:
@@ -349,8 +348,7 @@ def extract(state_dir: Path, folder: Path) -> list[Path]:
     written: list[Path] = []
     try:
         for entry in Journal(state_dir).open_entries():
-            parts = [(snapshot, entry.own(snapshot.target)) for snapshot in entry.snapshots]
-            written += _write_out(folder, entry.study, entry.purpose, parts)
+            written += _write_entry(folder, entry)
         for point in applied_points(state_dir):
             written += _write_point(folder, point)
     except OSError as error:
@@ -358,13 +356,22 @@ def extract(state_dir: Path, folder: Path) -> list[Path]:
     return written
 
 
+def _write_entry(folder: Path, entry: Entry) -> list[Path]:
+    parts = [(each, entry.own(each.target), copies_of(entry, each.target)) for each in entry.snapshots]
+    return _write_out(folder, entry.study, entry.purpose, parts)
+
+
 def _write_point(folder: Path, point: RollbackPoint) -> list[Path]:
-    return _write_out(folder, point.study, "applied", list(zip(point.snapshots, point.owns, strict=True)))
+    parts = [(snapshot, own, ()) for snapshot, own in zip(point.snapshots, point.owns, strict=True)]
+    return _write_out(folder, point.study, "applied", parts)
 
 
-def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Snapshot, Own]]) -> list[Path]:
+def _write_out(
+    folder: Path, study: str, purpose: str, parts: Sequence[tuple[Snapshot, Own, Sequence[str]]]
+) -> list[Path]:
+    """What was found of each target, what is ours there, and which copies of data runs may have left there."""
     written = []
-    for snapshot, own in parts:
+    for snapshot, own, copies in parts:
         inner = _free(folder, f"{study}-{purpose}-{snapshot.target}")
         inner.mkdir(parents=True, mode=0o700)
         lines = [f"Target {snapshot.target} ({snapshot.kind}) as it was found before Trimtab's change ({purpose}).", ""]
@@ -379,6 +386,8 @@ def _write_out(folder: Path, study: str, purpose: str, parts: Sequence[tuple[Sna
                 lines += [*told, ""]
         lines += ["Settings that Trimtab has changed (knob: set to; found):"]
         lines += [f"  {name}: {texts[-1]}; {_found(snapshot, own, name)}" for name, texts in sorted(own.texts.items())]
+        lines += ["", "Copies of data that runs used, yours to drop where they are still there:"] if copies else []
+        lines += [f"  database={name}" for name in copies]
         lines += ["", "Afterwards: `trimtab recover --leave NAME` (open) or `trimtab rollback NAME --leave` (applied)."]
         readme = inner / _README
         readme.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
@@ -406,6 +415,8 @@ def by_hand(name: str, copy: FileCopy | None, kept: str) -> list[str]:
         return [f"{name}: its options lie here as {kept}. To put them back, with cqlsh:", f"  {statement};"]
     return [
         f"{name}: lies here as {kept}. To put it back while the server is down, or before a restart:",
+        f"  cp {quote(kept)} {quote(name)}",
+        "  That keeps its access control list and label. Where the file is gone, or has another mode or owner, instead:",
         f"  install -m {copy.mode:o} -o {copy.uid} -g {copy.gid} {quote(kept)} {quote(name)}",
         "  Compare first (diff): what others have changed since would be lost.",
     ]

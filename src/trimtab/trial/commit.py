@@ -101,9 +101,8 @@ def commit(
         done = change(stack, goal, entry, detail=detail, announced=lambda step: tried.update({step.tier.name: None}))
         owns = {**done.owns, **{name: Own() for name in stack.follows if name not in done.owns}}
         snapshots = [found[name] for name in owns]
-        entry.note(
-            REMOVE, {"file": str(file)}
-        )  # before it is written: a death in between leaves no rollback of nothing
+        # Before it is written: a death in between leaves no rollback of nothing.
+        entry.note(REMOVE, {"file": str(file)})
         keep(snapshots, list(owns.values()))
         return done.effective
 

@@ -52,10 +52,6 @@ class Compiling:
         self._now, self._sleep = now, sleep
         self._seen: deque[tuple[float, float]] = deque()
 
-    def begin(self) -> None:
-        """A load begins: what was seen before says nothing of it."""
-        self._seen.clear()
-
     @property
     def has_seen_enough(self) -> bool:
         """Whether `is_busy` knows, or only assumes."""

@@ -71,12 +71,8 @@ def watch(entry: str, pid: int, silence_s: float, beats: int, status: int, secre
         elif time.monotonic() - heard_at > silence_s and not (has_fired or tuner.is_dead):
             has_fired = True
             _tell(status, _RESTORING)
-            _tell(
-                status,
-                _DONE
-                if _undo(entry, handed, oom_score, is_tuner_gone=False, why=f"silent for {silence_s:g}s")
-                else _FAILED,
-            )
+            is_done = _undo(entry, handed, oom_score, is_tuner_gone=False, why=f"silent for {silence_s:g}s")
+            _tell(status, _DONE if is_done else _FAILED)
     if tuner.has_closed:
         return 0
     return 0 if _undo(entry, handed, oom_score, is_tuner_gone=True, why="dead") else 1

@@ -126,11 +126,6 @@ class Entry:
     snapshots: tuple[Snapshot, ...]
 
     @property
-    def snapshot(self) -> Snapshot:
-        """The first target as found; most entries have one."""
-        return self.snapshots[0]
-
-    @property
     def state_dir(self) -> Path:
         """The state directory that the journal lies in."""
         return self.path.parent.parent
@@ -271,7 +266,7 @@ class Entry:
     def _try_claim(self) -> int | None:
         for path in (self.path, self._copy):
             try:
-                handle = os.open(path, os.O_RDONLY)
+                handle = _open_to_lock(path)
             except FileNotFoundError:
                 continue
             try:
@@ -339,6 +334,14 @@ class Entry:
                 f"{outcome}; but journal entry={self.path.name} cannot be closed: {error.strerror}",
                 hint=f"make directory={str(self.path.parent)!r} writable again, then run `trimtab recover`",
             ) from error
+
+
+def _open_to_lock(path: Path) -> int:
+    """For writing, without which NFS gives no lock that excludes others (flock(2)); for reading where a disk has become
+    read-only: the restore must go on."""
+    with suppress(OSError):
+        return os.open(path, os.O_RDWR)
+    return os.open(path, os.O_RDONLY)
 
 
 def lines_of(path: Path) -> list[dict[str, Any] | None]:

@@ -14,6 +14,7 @@ tampered with, never half made: its copy counts.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import platform
@@ -23,8 +24,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from trimtab.errors import TargetError
-from trimtab.host import is_running, is_word, process_mark, require_own_folder, sync_folder
+from trimtab.errors import TargetError, UsageError
+from trimtab.host import is_running, is_word, process_mark, read_state_file, require_own_folder, sync_folder
 from trimtab.systems import Snapshot, is_same_server
 from trimtab.trial.beside import begin_beside, read_beside
 from trimtab.trial.command_line import command_at
@@ -91,7 +92,7 @@ class Journal:
                 made.append(entry.path.with_suffix(suffix))
                 write_new_file(made[-1], content, made[-1].with_suffix(f"{suffix}.partial"))
             sync_folder(self._directory)
-            _require_locks(entry)
+            _require_usable(entry)
             begin_beside(snapshots, line)
         except OSError as error:
             for path in reversed(made):
@@ -219,15 +220,19 @@ class Journal:
         return _entry(path, heads[0])
 
 
-def _require_locks(entry: Entry) -> None:
-    """That whoever takes the change back can claim the entry.
+def _require_usable(entry: Entry) -> None:
+    """That whoever takes the change back can claim the entry and read it then.
 
     Raises:
-        OSError: its file system locks no files, as some of clusters.
+        OSError: its file system keeps no modes or owners, as those of Windows and of shared folders, locks no files, as some of
+            clusters, or keeps from a locked file even who has locked it, as SMB's does (flock(2)).
     """
     try:
+        require_own_folder(entry.path.parent)
         with entry.claim():
-            return
+            read_state_file(entry.path)
+    except UsageError as error:
+        raise OSError(errno.EPERM, f"{error.message}; does its file system keep modes and owners?") from error
     except OSError as error:
         raise OSError(error.errno, f"files there cannot be locked ({error.strerror})") from error
 

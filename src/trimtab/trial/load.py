@@ -38,7 +38,6 @@ _FRAME_PATIENCE_S = 15.0
 _PRECISION_FRAMES = 5
 """Frames needed before the interval is looked at for ending the window early."""
 
-
 _BOUT_S = 1
 """Seconds of a short load: a method is compiled after thousands of calls."""
 
@@ -142,7 +141,7 @@ class _Bout:
 
     started = None
 
-    def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
+    def take(self, frame: Frame) -> End | None:
         """One second has passed."""
         return End.COMPLETE if frame.second + 1 >= _BOUT_S else None
 
@@ -159,6 +158,7 @@ class _Window:
     steady: SteadyDetector
     slow: SteadyDetector
     pace: Pace
+    early_stop: EarlyStop | None
     frames: list[float] = field(default_factory=list)
     n_operations: list[float | None] = field(default_factory=list)
     """What each of them tells of (see `Pace`)."""
@@ -186,7 +186,7 @@ class _Window:
         """Each with its series."""
         return [(self.steady, self.frames), *([(self.slow, self.p95_ms)] if self.is_open else [])]
 
-    def take(self, frame: Frame, early_stop: EarlyStop | None) -> End | None:
+    def take(self, frame: Frame) -> End | None:
         """Learns from one frame; says how the run ends, or None to go on."""
         self.frames.append(frame.credited)
         self.n_operations.append(self.pace.take(frame))
@@ -202,7 +202,7 @@ class _Window:
             # The rule may find that the series was steady for some seconds already: they count.
             first = self.started = self.held_s + math.ceil(max(detector.warmup_s for detector, _ in self._detectors))
         fresh = zip(self.frames[first:], self.n_operations[first:], strict=True)
-        if early_stop is not None and any(early_stop.update(value, n) for value, n in fresh if n is not None):
+        if self.early_stop is not None and any(self.early_stop.update(v, n) for v, n in fresh if n is not None):
             return End.STOPPED_EARLY
         return End.COMPLETE if self._is_complete(len(self.credited)) else None
 
@@ -269,9 +269,10 @@ def measure_load(
     with watch:
         run = workload.start(endpoint, seed=seed, duration_s=plan.longest_s + 2.0)
         try:
-            slow, steady = _detector(plan), _detector(plan)
-            window = _Window(plan, steady, slow, watch.pace(), compiling=compiling, was_compiled=was_compiled)
-            end, breach = _follow(run, window, early_stop, watch, is_interrupted, on_frame)
+            window = _Window(
+                plan, _detector(plan), _detector(plan), watch.pace(), early_stop, compiling=compiling, was_compiled=was_compiled
+            )  # fmt: skip
+            end, breach = _follow(run, window, watch, is_interrupted, on_frame)
         finally:
             log = run.stop()
     classes = log.error_classes if isinstance(log, SecondLog) else {}
@@ -326,7 +327,7 @@ def warm_up_load(
             number, before_s = number + 1, compiling.total_s()
             run = workload.start(endpoint, seed=seed + number, duration_s=_BOUT_S + 2.0)
             try:
-                end, breach = _follow(run, _Bout(), None, watch, is_interrupted, lambda frame: None)
+                end, breach = _follow(run, _Bout(), watch, is_interrupted, lambda frame: None)
             finally:
                 log = run.stop()
             errors += tuple(text for text in log.errors if text not in errors)
@@ -347,7 +348,6 @@ def _detector(plan: MeasurePlan, after_s: float = 0.0) -> SteadyDetector:
 def _follow(
     run: LoadRun,
     window: _Window | _Bout,
-    early_stop: EarlyStop | None,
     watch: Watch,
     is_interrupted: Callable[[], bool],
     on_frame: Callable[[Frame], None],
@@ -363,7 +363,7 @@ def _follow(
             )
         _check(frame)
         on_frame(frame)
-        end = window.take(frame, early_stop)
+        end = window.take(frame)
         breach = watch.second(frame, in_window=window.started is not None)
         if breach is not None:
             return End.GUARDED, breach

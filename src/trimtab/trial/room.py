@@ -237,8 +237,12 @@ class TrialRoom:
             ForeignChangeError: somebody else changed the target; what is ours was taken back where that is safe.
         """
 
+        order = LoadOrder(plan=plan, seed=seed, early_stop=early_stop, is_baseline=not self._changes(config))
+
         def once() -> Trial:
-            trial = self._run_once(config, number, role, plan, seed, early_stop, hand_over, searcher)
+            context = self._workload.context
+            draft = Draft(number=number, role=role, config=config, context=context, searcher=searcher)
+            trial = self._run_once(draft, order, hand_over)
             return replace(trial, seed=seed, versions=versions_of(self._workload))
 
         try:
@@ -246,30 +250,18 @@ class TrialRoom:
         except ForeignChangeError as error:
             raise self._withdrawn(error) from error
 
-    def _run_once(
-        self,
-        config: Config,
-        number: int,
-        role: Role,
-        plan: MeasurePlan,
-        seed: int,
-        early_stop: EarlyStop | None,
-        hand_over: bool,
-        searcher: str,
-    ) -> Trial:
-        draft = Draft(number=number, role=role, config=config, context=self._workload.context, searcher=searcher)
+    def _run_once(self, draft: Draft, order: LoadOrder, hand_over: bool) -> Trial:
         self._settle(draft.costs)
         self._runs.stop_if_asked()
-        refused = self._check(self._changes(config), config, draft.costs)
+        refused = self._check(draft)
         if refused is not None:
             return draft.ended(*refused)
         try:
-            effective = self._apply(config, number, draft.costs)
+            effective = self._apply(draft)
         except ApplyError as error:
             found = self._sentinel.refused(error)
             draft.costs.add("restore", self._control())
             return draft.ended(found.status, found.reason, found.fault)
-        order = LoadOrder(plan=plan, seed=seed, early_stop=early_stop, is_baseline=not self._changes(config))
         found, result = self._load(order, draft.costs)
         return self._concluded(draft, effective, found, result, hand_over)
 
@@ -323,14 +315,15 @@ class TrialRoom:
     def _changes(self, config: Config) -> Config:
         return Config({name: config[name] for name in config.difference(self._baseline)})
 
-    def _check(self, changes: Config, config: Config, costs: Costs) -> tuple[Status, str, Fault] | None:
+    def _check(self, draft: Draft) -> tuple[Status, str, Fault] | None:
         """Everything that can be known without touching the target. The baseline runs already: it needs no permission."""
+        changes = self._changes(draft.config)
         if (disturbed := self._look()) is not None or not changes:
             return disturbed
         self._listener.step("check")
         started = time.monotonic()
         try:
-            violations = self._space.violations(config)
+            violations = self._space.violations(draft.config)
             if violations:
                 return Status.INFEASIBLE, "; ".join(violations), Fault.CONFIG
             if full := self.guarding.shortage(self._stack):
@@ -342,12 +335,12 @@ class TrialRoom:
         except TargetError as error:
             return Status.INFRASTRUCTURE, error.message, Fault.ENVIRONMENT
         finally:
-            costs.add("preflight", time.monotonic() - started)
+            draft.costs.add("preflight", time.monotonic() - started)
         return None
 
-    def _apply(self, config: Config, number: int, costs: Costs) -> Mapping[str, Value]:
+    def _apply(self, draft: Draft) -> Mapping[str, Value]:
         self._listener.step("apply")
-        changes = self._changes(config)
+        changes = self._changes(draft.config)
         self._guard.wait_ready()
         before: Config | None = self._set
 
@@ -361,9 +354,9 @@ class TrialRoom:
                 self._stack,
                 goal,
                 self._opened,
-                detail=lambda step: {"trial": number, **step_detail(step, self._baseline, self._space)},
+                detail=lambda step: {"trial": draft.number, **step_detail(step, self._baseline, self._space)},
                 announced=self._announced,
-                spent=lambda step, seconds: costs.add(step.tier.full_step("apply"), seconds),
+                spent=lambda step, seconds: draft.costs.add(step.tier.full_step("apply"), seconds),
             )
 
         try:
