@@ -53,6 +53,11 @@ def test_a_file_serves_as_well(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("tuned")
+def test_a_study_file_stands_for_its_study(run: Run) -> None:
+    assert _bench(run, "study.toml", "--quiet").out.startswith("fake: ")
+
+
+@pytest.mark.usefixtures("tuned")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -60,6 +65,7 @@ def test_a_file_serves_as_well(run: Run, tmp_path: Path) -> None:
         (("fake", "--searchers", "best"), "unknown searcher='best'"),
         (("fake", "--repeats", "1"), "1 is not in the range x>=2"),
         (("fake", "--study", "other"), "--study='other' chooses a study of a file, and there is no file='fake'"),
+        (("study.toml", "--study", "other"), "--study='other' chooses a study of a file, and there is no file='fake'"),
     ],
 )
 def test_bad_input_exits_with_2(run: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -82,6 +82,19 @@ def test_the_copy_of_a_study_file_may_be_read_by_nobody_else(
     assert written.stat().st_mode & 0o777 == mode
 
 
+def test_it_says_that_its_study_file_is_for_the_server_that_was_watched(
+    run: Run, tmp_path: Path, watched: list[float]
+) -> None:
+    """The next command that it prints would load that server, which has users."""
+    (tmp_path / "study.toml").write_text(TEXT)
+    ran = run("profile", "study.toml", "--seconds", "600")
+    assert watched == [600]
+    assert (
+        "wrote profile/study.toml\nits [target] is still the server that was watched: name a test server there first, "
+        "or this load is added to that of its users\nnext: trimtab bench profile/study.toml\n"
+    ) in ran.out
+
+
 def test_a_watch_that_saw_nothing_leaves_no_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def blind(*args: Any, **options: Any) -> dict[str, Profile]:
         raise LoadError("saw no statement", hint="watch longer")

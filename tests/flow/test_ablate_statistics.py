@@ -416,3 +416,13 @@ def test_a_line_that_goes_after_the_others_were_measured_is_named_beside_them() 
     assert {name: line.beside for name, line in duels.lines().items()} == {"k00": 0, "k01": 0, "k02": 0}
     drop_line(case.task, case.ablation, duels.without["k01"])
     assert {name: line.beside for name, line in duels.lines().items()} == {"k00": 1, "k02": 1}
+
+
+def test_of_a_line_that_failed_both_ways_both_are_told() -> None:
+    case = rounded(of_three())
+    scorer: Any = case.machine
+    duels = WorthDuels(case.task, scorer, case.ablation)
+    duels.without["k00"].failure, duels.alone["k00"].fault = "trial 40: crashed", "trial 41: infrastructure"
+    for _ in range(2):
+        assert duels.lines()["k00"].reason == "without it: trial 40: crashed; alone: trial 41: infrastructure"
+    assert duels.lines()["k01"].reason == ""

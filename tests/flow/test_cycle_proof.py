@@ -16,7 +16,7 @@ from trimtab.flow.ask import Steps
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.context_score import ContextScorer, task_under, under
 from trimtab.flow.cycle_proof import CycleProof, _is_decided, _proofs_of_shared
-from trimtab.flow.cycle_verdict import cycle_verdict
+from trimtab.flow.cycle_verdict import CycleRun, cycle_verdict
 from trimtab.flow.prove import Proof, _conclude, _Pairs
 from trimtab.flow.score import Scorer
 from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
@@ -120,8 +120,9 @@ def test_what_did_not_stand_up_to_being_measured_again_is_no_best_of_its_context
             )
         )  # fmt: skip
 
-    def shown(best: Sequence[Config | None], proof: CycleProof | None) -> tuple[Config, str]:
-        verdict = cycle_verdict(TASK, CYCLE, scorer, [[3]], best, proof, "", is_interrupted=proof is None)
+    def shown(best: list[Config | None], proof: CycleProof | None) -> tuple[Config, str]:
+        run = CycleRun(rounds=[[3]], best=best, proof=proof, is_interrupted=proof is None)
+        verdict = cycle_verdict(TASK, CYCLE, scorer, run)
         assert verdict.cycle is not None
         assert verdict.noise_floor == scorer.noise_sd > 0
         return verdict.cycle.contexts[0].config, verdict.cycle.contexts[0].reason

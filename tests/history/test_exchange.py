@@ -20,7 +20,8 @@ import pytest
 from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from tests.needs import require
-from trimtab.errors import HistoryError
+from trimtab import plugins
+from trimtab.errors import HistoryError, UsageError
 from trimtab.history import (
     Event,
     History,
@@ -35,6 +36,7 @@ from trimtab.history import (
     take_in,
 )
 from trimtab.history.exchange import _origin
+from trimtab.history.formats.csv import CsvFormat
 from trimtab.records import Verdict
 
 
@@ -120,6 +122,23 @@ def test_a_round_trip_changes_no_digest(history: History, tmp_path: Path) -> Non
         export_studies(history, [history.summaries()[0].id], load_format(name, ""), place)
         (found,) = load_format(name, "").read(place).studies
         assert digest(found) == digest(copy_of())
+
+
+def test_a_format_that_is_broken_keeps_nobody_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(group: Any, name: str) -> Any:
+        if name == "absent":
+            raise UsageError("the plug-in 'absent' of formats cannot be loaded: No module named 'gone'")
+        return {"blunt": object, "csv": CsvFormat}[name]
+
+    monkeypatch.setattr(plugins, "names", lambda group: ("absent", "blunt", "csv"))
+    monkeypatch.setattr(plugins, "load", load)
+    assert type(load_format(None, "a.csv")) is CsvFormat
+    with pytest.raises(UsageError, match=r"the format of 'a\.txt' cannot be recognised from its name") as said:
+        load_format(None, "a.txt")
+    whole, absent, blunt = str(said.value.hint).split("; left out: ")
+    assert whole.startswith("give a name that ends in one of: .csv; ")
+    assert absent == "the plug-in 'absent' of formats cannot be loaded: No module named 'gone'"
+    assert blunt.startswith("'blunt' of formats cannot be made: AttributeError(")
 
 
 def test_a_place_that_cannot_be_written(history: History, tmp_path: Path) -> None:

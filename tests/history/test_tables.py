@@ -27,6 +27,25 @@ def test_a_table_that_names_no_objective_is_judged_by_what_it_measures(
     assert [trial.loss for trial in copy.trials] == [pytest.approx(0.0), pytest.approx(loss)]
 
 
+@pytest.mark.parametrize(
+    ("head", "objective", "what", "loss"),
+    [("throughput", "throughput", "taken as throughput (more is better)", -math.log(2)),
+     ("latency_p95", "latency_p95", "taken as latency_p95 (less is better)", math.log(2)),
+     ("seconds", "latency_mean", "'seconds' is taken as latency_mean (less is better)", math.log(2))],
+)  # fmt: skip
+def test_the_performance_of_a_table_of_another_program_is_what_its_column_says(
+    head: str, objective: str, what: str, loss: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"cache,{head}\n1,5\n2,10\n")
+    imported = make("csv").read(str(path))
+    (copy,) = imported.studies
+    assert copy.record.objective == objective
+    assert [trial.loss for trial in copy.trials] == [pytest.approx(0.0), pytest.approx(loss)]
+    (note,) = imported.notes
+    assert what in note
+
+
 def test_a_table_may_have_been_sorted(tmp_path: Path) -> None:
     """By a spreadsheet: rows of several studies stand between each other, and the baseline is not the first."""
     values = [10.0, 30.0, 20.0]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from trimtab.jsonable import strict
 from trimtab.measure import Interval, Measurement, noise_floor, pooled_interval, summarise
 from trimtab.records import Context, Objective, Role, Status, Trial
 from trimtab.report import BenchProgress, bench_to_json, print_bench
@@ -183,7 +184,8 @@ def test_runs_of_an_older_version_are_shown() -> None:
 def test_json_has_everything() -> None:
     m = measured(2000.0, 0.01)
     data = bench_to_json(Config({"cache": 5}), [trial(0, m)], OBJECTIVE, m.throughput, noise_floor([1000.0]))
-    assert json.loads(json.dumps(data)) == json.loads(json.dumps(data))
+    printed = strict(data)
+    assert json.loads(json.dumps(printed, allow_nan=False)) == printed
     (run,) = data["runs"]
     assert data["config"] == {"cache": 5}
     assert run["throughput"] == run["intervals"]["throughput"]["estimate"] == pytest.approx(990)

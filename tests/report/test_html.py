@@ -144,6 +144,7 @@ def test_studies_without_a_winner_have_a_page(name: str, request: pytest.Fixture
 def test_an_empty_study_has_a_page() -> None:
     page = render_html(record({}, status="running"), [])
     assert "Not finished after 0 trials" in page
+    assert "<p>No trial." in page
     assert drawn(page) == {}
 
 

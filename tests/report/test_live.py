@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 
 import pytest
@@ -57,6 +58,14 @@ def test_a_missed_constraint_is_shown_while_the_study_runs() -> None:
             progress.trial_started(5, Role.SEARCH, {"jit": "off"})
             progress.trial_ended(slow, None, None)
         assert expected in out.getvalue()
+
+
+def test_a_constraint_whose_metric_is_not_known_is_missed_by_no_number() -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out, width=200), clock=lambda: 0.0) as progress:
+        progress.study_started("tpch", None)
+        progress.trial_ended(trial(5, Role.SEARCH, BASELINE, 1.3, excess=math.inf), None, None)
+    assert out.getvalue().splitlines()[-1].endswith(" times as fast, constraints of the objective missed")
 
 
 def test_what_a_study_says_stays_above_the_table_of_a_terminal() -> None:

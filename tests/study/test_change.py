@@ -267,6 +267,16 @@ def test_a_winner_with_settings_that_the_file_does_not_tune_is_refused(fake: Fak
     assert caught.value.hint == "name them under knobs"
 
 
+def test_a_winner_with_a_setting_that_is_locked_here_is_refused_with_the_reason(fake: FakeStudy) -> None:
+    """A server that is only reached by its address takes no setting that needs a restart: naming it would not help."""
+    with pytest.raises(ApplyError) as caught:
+        apply_winner(*_proven(fake, sync=False), fake.path / "state")
+    assert (
+        caught.value.message == "the winner sets sync, which may not be changed here: safety class durability is locked"
+    )
+    assert str(caught.value.hint).startswith("nothing was changed: a winner is applied as a whole")
+
+
 @pytest.mark.parametrize("purpose", ["rollback", "apply", "trial"])
 def test_a_killed_rollback_is_finished_by_the_next_and_nothing_else_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, purpose: str

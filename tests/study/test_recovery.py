@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import FakeStudy
+from tests.host.test_folder_acl import ACL, LIST, set_or_skip
 from trimtab.errors import RestoreError, TargetError, UsageError
 from trimtab.host import FileCopy
 from trimtab.space import Config
@@ -27,6 +30,7 @@ from trimtab.systems import Undone
 from trimtab.systems.files import file_to_json
 from trimtab.testing.fake_target import FakeTarget
 from trimtab.trial import Entry, Journal, own_to_json
+from trimtab.trial.copies import note_copies
 from trimtab.trial.entry import APPLY, FAILED, TRIED
 from trimtab.trial.undo import undo
 
@@ -114,13 +118,34 @@ def test_a_setting_of_the_kernel_is_put_back_by_its_value(name: str, content: by
 def test_instructions_are_for_any_path(fake: FakeStudy) -> None:
     """With a blank in it, or that is no text."""
     copy = FileCopy(content=b"", mode=0o600, uid=0, gid=0)
-    assert (
-        by_hand("/srv/my db/a.conf", copy, "1-a.conf")[1] == "  install -m 600 -o 0 -g 0 1-a.conf '/srv/my db/a.conf'"
-    )
+    lines = by_hand("/srv/my db/a.conf", copy, "1-a.conf")
+    assert lines[1] == "  cp 1-a.conf '/srv/my db/a.conf'"
+    assert lines[3] == "  install -m 600 -o 0 -g 0 1-a.conf '/srv/my db/a.conf'"
     odd = replace(fake.target.snapshot(), files={os.fsdecode(b"/srv/\xe4.conf"): file_to_json(None)})
     Journal(fake.path / "state").begin(odd, study="dead", purpose="tune")
     (readme,) = extract(fake.path / "state", fake.path / "out")
     assert b"/srv/\xe4.conf: there was no such file." in readme.read_bytes()
+
+
+def test_what_a_person_types_keeps_the_access_control_list(tmp_path: Path) -> None:
+    """A file put in the place of another one would have none, and the group what the list's mask lets others do."""
+    conf = tmp_path / "a.conf"
+    conf.write_text("ours")
+    conf.chmod(0o640)
+    set_or_skip(conf, ACL, LIST)
+    copy = FileCopy(content=b"found", mode=0o660, uid=os.getuid(), gid=os.getgid())
+    (tmp_path / "1-a.conf").write_bytes(copy.content)
+    (tmp_path / "1-a.conf").chmod(0o600)
+    subprocess.run(by_hand(str(conf), copy, "1-a.conf")[1], shell=True, check=True, cwd=tmp_path)
+    assert (conf.read_text(), os.getxattr(conf, ACL), conf.stat().st_mode & 0o777) == ("found", LIST, 0o660)
+
+
+def test_copies_of_data_are_told_of_when_an_entry_is_given_up(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody drops them afterwards."""
+    note_copies(dead_entry(fake, monkeypatch), fake.target.name, ["shop_run"])
+    folder = leave(fake.path / "state", "dead")
+    told = (folder / "dead-tune-db" / "README.txt").read_text()
+    assert "Copies of data that runs used, yours to drop where they are still there:\n  database=shop_run\n" in told
 
 
 def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import json_option, print_json, require_one_of, state_option, study_file_argument
+from trimtab.errors import UsageError
 from trimtab.units import format_figure
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _read(path: Path) -> str:
-    from trimtab.errors import UsageError
-
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

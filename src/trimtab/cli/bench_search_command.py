@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option
+from trimtab.cli.options import json_option, print_json, say, state_option, study_history_option, study_named
 
 __all__ = ["command"]
 
 
 @click.command("bench-search")
-@click.argument("name", metavar="NAME|FILE")
+@click.argument("name", metavar="NAME|STUDY.toml|FILE")
 @state_option
 @study_history_option
 @json_option
@@ -48,8 +48,8 @@ def command(
 ) -> int:  # fmt: skip
     """Compare searchers on a past study, without a server. Its recorded trials, failures and noise are replayed.
 
-    NAME is a study in the history, FILE a file that `trimtab history export` wrote (jsonl, parquet, csv, ...). Exit
-    code 0: the first searcher is significantly better than another; 1: it is not.
+    NAME is a study in the history, STUDY.toml the file of one, FILE a file that `trimtab history export` wrote (jsonl,
+    parquet, csv, ...). Exit code 0: the first searcher is significantly better than another; 1: it is not.
     """
     from trimtab.errors import UsageError
     from trimtab.report.search_bench import print_search_bench
@@ -57,12 +57,13 @@ def command(
     from trimtab.study.replay import find_recorded_at, make_replay
     from trimtab.study.search_bench import DEFAULT_SEARCHERS, bench_search
 
+    file, name = study_named(name) if name.endswith(".toml") else (None, name)
     if study is not None and not Path(name).is_file():
         raise UsageError(
             f"--study={study!r} chooses a study of a file, and there is no file={name!r}",
             hint="give the file; a study of the history is named without --study",
         )
-    copy = find_recorded_at(history_url or history_of(state_dir, name), state_dir, name, study)
+    copy = find_recorded_at(history_url or history_of(state_dir, name, file), state_dir, name, study)
     chosen = (
         DEFAULT_SEARCHERS if searchers is None else tuple(part.strip() for part in searchers.split(",") if part.strip())
     )

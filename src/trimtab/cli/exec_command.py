@@ -20,8 +20,9 @@ from trimtab.cli.options import (
     say,
     state_option,
 )
+from trimtab.errors import LoadError, UsageError
 from trimtab.redact import redact
-from trimtab.units import format_figure
+from trimtab.units import format_duration, format_figure, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -146,9 +147,6 @@ def _exit_code(found: Mapping[str, Any]) -> int:
 
 def _timeout_s(options: Mapping[str, Any]) -> float:
     """Raises UsageError where no run can end in time, or where slow runs would be looked for."""
-    from trimtab.errors import UsageError
-    from trimtab.units import parse_duration
-
     if options["maximise"] and options["measure"] != "output":
         raise UsageError(
             f"--maximise with --measure={options['measure']} looks for the slowest config",
@@ -162,8 +160,6 @@ def _timeout_s(options: Mapping[str, Any]) -> float:
 
 def _body(words: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """The session as the API takes it."""
-    from trimtab.errors import UsageError
-
     knobs = [_numeric("integer", text) for text in options["integers"]]
     knobs += [_numeric("real", text) for text in options["reals"]]
     for text in options["choices"]:
@@ -210,8 +206,6 @@ def _name_of(program: str) -> str:
 
 
 def _parted(text: str, example: str) -> tuple[str, str]:
-    from trimtab.errors import UsageError
-
     name, equals, rest = text.partition("=")
     if not name or not equals or not rest:
         raise UsageError(f"cannot read {text!r}", hint=f"write it as in {example}")
@@ -219,8 +213,6 @@ def _parted(text: str, example: str) -> tuple[str, str]:
 
 
 def _numeric(kind: str, text: str) -> dict[str, Any]:
-    from trimtab.errors import UsageError
-
     name, rest = _parted(text, "--int level=1:9")
     parts = rest.split(":")
     if not 2 <= len(parts) <= 3:
@@ -237,7 +229,6 @@ def _start(knob: Mapping[str, Any], text: str, whole: str) -> Any:
     Raises:
         UsageError: it is none, or the knob's definition contradicts itself.
     """
-    from trimtab.errors import UsageError
     from trimtab.space import Knob
 
     value = _value(knob["kind"], text, whole)
@@ -248,8 +239,6 @@ def _start(knob: Mapping[str, Any], text: str, whole: str) -> Any:
 
 
 def _value(kind: str, text: str, whole: str) -> Any:
-    from trimtab.errors import UsageError
-
     if kind == "choice":
         return text
     try:
@@ -317,8 +306,6 @@ def _remote(body: dict[str, Any], program: Program, options: Mapping[str, Any]) 
 
 
 def _say_waiting(why: str, most_s: float) -> None:
-    from trimtab.units import format_duration
-
     say(f"{why}; trying again for up to {format_duration(round(most_s))}")
 
 
@@ -339,8 +326,6 @@ def _lease(timeout_s: float) -> str:
 
 def _require_measured(error: str) -> None:
     """Raises LoadError where the session could not go on: there is no best config then."""
-    from trimtab.errors import LoadError
-
     if error:
         message = error.partition("\nhint:")[0]  # its own hint speaks of a server under load
         raise LoadError(

@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "exec": "tune the options of any program by running it",
     "bench-search": "compare searchers on a past study",
     "catalog": "check the catalogue of a program that you describe yourself",
-    "plugins": "list targets, workloads, searchers, rankers and formats",
+    "plugins": "list targets, workloads, searchers, rankers, layers and formats",
 }
 """Command -> one line of help; its code is in trimtab.cli.<command>_command."""
 

@@ -15,6 +15,7 @@ import click
 
 from trimtab.cli.history_options import query_options
 from trimtab.cli.options import say, state_option, study_history_option
+from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
     from trimtab.history import Format, History
@@ -47,7 +48,6 @@ def command(
     The file appears only when it is complete.
     """
     from trimtab.cli.history_options import chosen
-    from trimtab.errors import UsageError
     from trimtab.history import is_database, load_format, read_history_at
     from trimtab.report.words import counted
     from trimtab.study import only_history_of
@@ -83,7 +83,6 @@ def _write(history: History, study_ids: list[int], target: Format, place: str) -
         UsageError: the folder is not there, or nothing may be written to it.
         HistoryError: see `export_studies`.
     """
-    from trimtab.errors import UsageError
     from trimtab.history import export_studies, is_only_written_to
 
     if "://" in place:
@@ -120,8 +119,6 @@ def _put(part: Path, place: str, goal: Path, *, is_stream: bool) -> None:
 
 @contextmanager
 def _writing(place: str) -> Iterator[None]:
-    from trimtab.errors import UsageError
-
     try:
         yield
     except BrokenPipeError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trimtab.cli.options import in_history, json_option, print_json, state_option, study_history_option
+from trimtab.errors import UsageError
 
 if TYPE_CHECKING:
     from trimtab.history import StudyCopy
@@ -28,7 +29,6 @@ _MOST_CHANGES = 6
 def command(name: str, state_dir: Path, history_url: str | None, as_json: bool, number: int | None) -> int:
     """Show the study NAME (the newest of that name; "#7" means the study of id 7) and its trials, as they are stored."""
     from trimtab.cli.history_options import chosen
-    from trimtab.errors import UsageError
     from trimtab.history import read_history_at
     from trimtab.study import history_of
     from trimtab.trial.command_line import command_at

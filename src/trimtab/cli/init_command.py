@@ -9,6 +9,7 @@ from shlex import quote
 import click
 
 from trimtab.cli.options import json_option, print_json, say
+from trimtab.errors import UsageError
 
 __all__ = ["command"]
 
@@ -38,7 +39,6 @@ def command(
     study_file: Path, target: str | None, embedded: bool, workload: str | None, force: bool, as_json: bool
 ) -> int:
     """Write a commented study file for a server found running on this machine, or for an embedded one."""
-    from trimtab.errors import UsageError
     from trimtab.study import embedded_server, found_servers, study_text, usable_server
 
     if study_file.exists() and not force:

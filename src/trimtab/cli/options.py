@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from trimtab.cli.streams import is_utf8
-from trimtab.errors import TrimtabError
+from trimtab.errors import TrimtabError, UsageError
 from trimtab.redact import without_password
 
 if TYPE_CHECKING:
@@ -167,8 +167,6 @@ def require_one_of(given: Mapping[str, object]) -> None:
     """
     said = [option for option, value in given.items() if value]
     if len(said) > 1:
-        from trimtab.errors import UsageError
-
         raise UsageError(f"{said[0]} and {said[1]} exclude each other", hint="give one of them")
 
 

@@ -9,6 +9,7 @@ from typing import Any, get_args
 import click
 
 from trimtab.cli.options import json_option, print_json, toml_text
+from trimtab.errors import UsageError
 
 __all__ = ["command"]
 
@@ -19,7 +20,6 @@ _FOR_PROGRAMMERS = re.compile(r"(?:A|See) `\w+`(?:; immutable after construction
 def _describe(group: Any, name: str) -> dict[str, Any]:
     """One plug-in; with the reason under `problem` when it cannot be imported."""
     from trimtab import plugins
-    from trimtab.errors import UsageError
 
     try:
         cls = plugins.load(group, name)

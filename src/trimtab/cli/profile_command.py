@@ -44,6 +44,10 @@ def _as_text(profile: Profile, study_file: Path) -> None:
         shown = text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
         click.echo(f"  {counted(s.calls, 'call')}, {format_figure(s.time_ms)} ms: {s.reason}: {shown}")
     click.echo(f"\nwrote {study_file}")
+    click.echo(
+        "its [target] is still the server that was watched: name a test server there first, "
+        "or this load is added to that of its users"
+    )
     n_unknown = sum(len(p.unknown) for p in profile.proposals)
     if n_unknown:
         unknown = counted(n_unknown, "parameter")

@@ -17,6 +17,7 @@ from trimtab.cli.options import (
     study_history_option,
     study_named,
 )
+from trimtab.errors import UsageError
 from trimtab.units import counted
 
 if TYPE_CHECKING:
@@ -91,8 +92,6 @@ def command(
 
 
 def _require_design(design: str | None, runs: int | None, again: bool, file: StudyFile | None, study: str) -> None:
-    from trimtab.errors import UsageError
-
     if design is None and (runs is not None or again):
         what = f"--runs {runs}" if runs is not None else "--again"
         raise UsageError(f"{what} without --design", hint="say which: --design lhs, sobol, sard or one-at-a-time")

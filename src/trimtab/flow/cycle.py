@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Protocol, runtime_checkable
 
@@ -20,18 +21,17 @@ from trimtab.flow.ask import Ask, Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.budget import Budget
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.cycle_proof import CycleProof, prove_cycle
-from trimtab.flow.cycle_verdict import cycle_verdict
-from trimtab.flow.explore import early_stop
+from trimtab.flow.cycle_proof import prove_cycle
+from trimtab.flow.cycle_verdict import CycleRun, cycle_verdict
+from trimtab.flow.explore import budget_end, early_stop, regression_end, tell_if_spoilt
 from trimtab.flow.prune import IMPROVEMENT
 from trimtab.flow.refine import refine
 from trimtab.flow.score import Scorer
 from trimtab.flow.start import start_searcher
 from trimtab.flow.task import Task
-from trimtab.records import Context, Cycle, Role, Status, StopKind, Trial, Verdict, Visit
+from trimtab.records import Context, Cycle, Role, StopKind, Verdict, Visit
 from trimtab.search import FallbackSearcher
-from trimtab.space import Config
-from trimtab.units import counted, format_duration, format_percent
+from trimtab.units import counted, format_percent
 
 __all__ = ["ContextSearcher", "cycling", "searcher_of"]
 
@@ -51,29 +51,6 @@ class ContextSearcher(Protocol):
     """
 
     context: Context
-
-
-@dataclass(slots=True)
-class CycleRun:
-    """A cycling study under way: what the verdict is made of.
-
-    Attributes:
-        rounds: for each round begun, the numbers of its search trials.
-        best: the best config of each context, in the order of `Cycle.contexts`; None where nothing beat the baseline.
-        proof: what was proven; None when it did not come to that.
-        reason, kind: why the search ended.
-    """
-
-    rounds: list[list[int]] = field(default_factory=list)
-    best: list[Config | None] = field(default_factory=list)
-    proof: CycleProof | None = None
-    reason: str = ""
-    kind: StopKind = StopKind.UNSAID
-    is_interrupted: bool = False
-
-    def keep(self, proof: CycleProof) -> None:
-        """What is proven so far."""
-        self.proof = proof
 
 
 def searcher_of(task: Task) -> Task:
@@ -107,8 +84,7 @@ def cycling(
             yield from _phases(task, began or task.budget, went_on, cycle, scorer, run)
         except Stopped as stopped:
             run.is_interrupted, run.reason, run.kind = True, stopped.message, stopped.kind
-        found = cycle_verdict(task, cycle, scorer, run.rounds, run.best, run.proof, run.reason, run.is_interrupted)
-        return replace(found, stop_kind=run.kind)
+        return cycle_verdict(task, cycle, scorer, run)
 
     return flow
 
@@ -202,42 +178,24 @@ class _Rounds:
         self._numbers[-1].append(trial.number)
         self._n_search += 1
         self._since_baseline[place] += 1
-        self._note(trial, place)
-
-    def _note(self, trial: Trial, place: int) -> None:
         self._since += 1
         if trial.is_feasible and trial.loss is not None and trial.loss < self._best[place] - IMPROVEMENT:
             self._best[place], self._since = trial.loss, 0
-        if trial.status is Status.INFRASTRUCTURE:
-            what = trial.reason.partition("\n")[0]
-            self._scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
-
-    def _budget_end(self) -> str:
-        """Why the budget ends the search now; "" where it has room for one more trial, or the search went on by the record."""
-        task, scorer, budget = self._task, self._scorer, self._task.budget
-        if scorer.trials[-1].number in self._went_on:
-            return ""
-        if budget.trials is not None and self._n_search >= budget.trials:
-            return f"the budget of {budget} is used"
-        if budget.seconds is not None and self._n_search:
-            until = budget.seconds - _reserve_s(task, self._cycle, scorer)
-            if scorer.spent_s + scorer.mean_cost_s > until:
-                kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
-                return f"the budget of {budget} is used, {kept}"
-        return ""
+        tell_if_spoilt(self._scorer, trial)
 
     def _end(self) -> str:
         """Why the search should end now; "" to go on."""
         task, scorer = self._task, self._scorer
         if scorer.enough:
             return scorer.enough
-        if reason := self._budget_end():
+        kept_s = partial(_reserve_s, task, self._cycle, scorer)
+        has_gone_on = scorer.trials[-1].number in self._went_on
+        if not has_gone_on and (reason := budget_end(task, scorer, self._n_search, kept_s)):
             return reason
         if self._searcher.is_exhausted and not isinstance(self._contextual, ContextSearcher):
             return "the searcher has tried everything there is"
         if not scorer.may_try_new:
-            lost, budget_text = (format_duration(seconds) for seconds in (scorer.lost_s, task.regression_budget_s))
-            return f"the regression budget of {budget_text} of user time is spent (lost {lost})"
+            return regression_end(scorer)
         if not self._cycle.most and self._since >= task.search.patience * len(self._cycle.contexts):
             return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(self._since, 'trial')}"
         return ""

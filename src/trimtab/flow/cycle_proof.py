@@ -17,11 +17,11 @@ from trimtab.flow.ask import Steps
 from trimtab.flow.context_score import ContextScorer, task_under, under
 from trimtab.flow.losses import mean_loss
 from trimtab.flow.pairs import believable
-from trimtab.flow.prove import Proof, Prover
+from trimtab.flow.prove import Proof, Prover, prove
 from trimtab.flow.task import Task
 from trimtab.measure import Interval, Looks, expected_half_width
 from trimtab.measure.quantile import t_quantile
-from trimtab.records import Condition, Context, Cycle, Role
+from trimtab.records import Condition, Cycle, Role
 from trimtab.space import Config
 from trimtab.units import format_figure
 
@@ -81,7 +81,9 @@ def prove_cycle(
         if own is None or (place, own) in found or not scorer.has_room_for_pairs(2 * task.proof.min_pairs):
             continue
         scorer.say(f"context {cycle.names[place]}: proving its best config in alternating pairs")
-        found[place, own] = yield from _proof_of_own(task, scorer, cycle.contexts[place], own)
+        context = cycle.contexts[place]
+        proving = prove(task_under(task, context), scorer.part(context), own, needs_gain=True)
+        found[place, own] = yield from under(context, proving)
         keep(concluded())
 
 
@@ -176,13 +178,6 @@ def _is_hopeless(task: Task, cycle: Cycle, proofs: Sequence[Proof]) -> bool:
         square += (weight * proof.gain.ratio.se) ** 2
         df += proof.gain.n_pairs
     return df > 0 and middle + t_quantile(0.975, df) * math.sqrt(square) < math.log1p(task.proof.min_gain)
-
-
-def _proof_of_own(task: Task, scorer: ContextScorer, context: Context, config: Config) -> Steps[Proof]:
-    """Pairs under one context, as many as decide."""
-    prover = Prover(task_under(task, context), scorer.part(context), config, needs_gain=True)
-    yield from under(context, prover.run(lambda: prover.is_settled))
-    return prover.conclude()
 
 
 def _concluded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from trimtab.flow.context_score import ContextScorer
 from trimtab.flow.cycle_proof import CycleProof
@@ -20,56 +20,53 @@ from trimtab.records import (
     DriftSummary,
     GainInterval,
     Role,
+    StopKind,
     Trial,
     Verdict,
     seconds_of,
 )
 from trimtab.space import Config
 
-__all__ = ["cycle_verdict"]
+__all__ = ["CycleRun", "cycle_verdict"]
 
 
-def cycle_verdict(
-    task: Task,
-    cycle: Cycle,
-    scorer: ContextScorer,
-    rounds: Sequence[Sequence[int]],
-    best: Sequence[Config | None],
-    proof: CycleProof | None,
-    reason: str,
-    is_interrupted: bool,
-) -> Verdict:
-    """What the study found, as far as its trials tell.
+@dataclass(slots=True)
+class CycleRun:
+    """A cycling study under way: what the verdict is made of.
 
-    Args:
-        task, cycle, scorer: of the study.
-        rounds: numbers of the search trials of each round begun.
-        best: the best config of each context, None where none stood up to being measured again; shorter while they are not known.
-        proof: None when it did not come to that.
-        reason: why the search ended.
+    Attributes:
+        rounds: for each round begun, the numbers of its search trials.
+        best: the best config of each context, in the order of `Cycle.contexts`, None where none stood up to being measured again;
+            shorter while they are not known.
+        proof: what was proven; None when it did not come to that.
+        reason, kind: why the search ended.
         is_interrupted: whether the study was stopped before its end.
     """
-    results = tuple(
-        _context(
-            task,
-            cycle,
-            scorer,
-            rounds,
-            place,
-            best[place] if place < len(best) else _looked_best(task, scorer.part(context)),
-            proof,
-            is_interrupted,
-        )
-        for place, context in enumerate(cycle.contexts)
-    )
+
+    rounds: list[list[int]] = field(default_factory=list)
+    best: list[Config | None] = field(default_factory=list)
+    proof: CycleProof | None = None
+    reason: str = ""
+    kind: StopKind = StopKind.UNSAID
+    is_interrupted: bool = False
+
+    def keep(self, proof: CycleProof) -> None:
+        """What is proven so far."""
+        self.proof = proof
+
+
+def cycle_verdict(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Verdict:
+    """What the study found, as far as its trials tell."""
+    results = tuple(_context(task, cycle, scorer, run, place) for place in range(len(cycle.contexts)))
     outcome = Outcome(
-        result="better" if proof is not None and proof.is_better else "no_improvement",
-        stop_reason=reason,
-        candidate=proof.shared if proof is not None else None,
-        is_interrupted=is_interrupted,
+        result="better" if run.proof is not None and run.proof.is_better else "no_improvement",
+        stop_reason=run.reason,
+        stop_kind=run.kind,
+        candidate=run.proof.shared if run.proof is not None else None,
+        is_interrupted=run.is_interrupted,
     )
     verdict = make_verdict(task, scorer, outcome)
-    return _with_cycle(verdict, task, cycle, scorer, results, proof, len(rounds))
+    return _with_cycle(verdict, task, cycle, scorer, results, run)
 
 
 def _with_cycle(
@@ -78,12 +75,12 @@ def _with_cycle(
     cycle: Cycle,
     scorer: ContextScorer,
     results: tuple[ContextResult, ...],
-    proof: CycleProof | None,
-    n_rounds: int,
+    run: CycleRun,
 ) -> Verdict:
+    proof = run.proof
     drifts = [_drift(scorer.part(context)) for context in cycle.contexts]
     summary = CycleSummary(
-        contexts=results, cycles=n_rounds, searcher=task.search.searcher, differing=_differing(task, results)
+        contexts=results, cycles=len(run.rounds), searcher=task.search.searcher, differing=_differing(task, results)
     )
     verdict = replace(
         verdict,
@@ -115,23 +112,15 @@ def _drift(part: Scorer) -> tuple[float | None, bool]:
     return (found.relative_range if math.isfinite(found.relative_range) else None), bool(found.is_beyond_noise)
 
 
-def _context(
-    task: Task,
-    cycle: Cycle,
-    scorer: ContextScorer,
-    rounds: Sequence[Sequence[int]],
-    place: int,
-    best: Config | None,
-    proof: CycleProof | None,
-    is_interrupted: bool,
-) -> ContextResult:
-    context = cycle.contexts[place]
+def _context(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun, place: int) -> ContextResult:
+    context, proof = cycle.contexts[place], run.proof
     part = scorer.part(context)
+    best = run.best[place] if place < len(run.best) else _looked_best(task, part)
     own = proof.of_own[place] if proof is not None else None
     search = [trial for trial in part.trials if trial.role is Role.SEARCH]
     values = [part.value_of(t) for t in part.trials if t.role is Role.BASELINE and t.measurement is not None]
     loss = mean_loss(part.trials, best) if best is not None else 0.0
-    by_round = [[t for t in search if t.number in set(numbers)] for numbers in rounds]
+    by_round = [[t for t in search if t.number in set(numbers)] for numbers in run.rounds]
     return ContextResult(
         name=cycle.names[place],
         context=context,
@@ -143,7 +132,7 @@ def _context(
         config=_changes(task, best),
         gain=_gain(own),
         is_proven=own is not None and own.is_better,
-        reason=_why_not(own, best, is_interrupted),
+        reason=_why_not(own, best, run.is_interrupted),
         search_gain=math.exp(-loss) if best is not None else None,
         shared=_gain(proof.of_shared[place]) if proof is not None else None,
         best=_best_so_far(by_round),

@@ -5,23 +5,33 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from trimtab.flow.ask import Ask, Effort, Steps, Stream
 from trimtab.flow.harm import as_judged, best_harmless
 from trimtab.flow.losses import fresh_mean
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import IMPROVEMENT, PruningSearcher
-from trimtab.flow.reserve import finish_reserve_s, least_proof_s, refine_reserve_s, repeat_s
-from trimtab.flow.score import BASELINE_ROLES, Scorer
+from trimtab.flow.reserve import after_search_s, finish_reserve_s, least_proof_s, repeat_s
+from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import EarlyStop, Interval
-from trimtab.records import Role, Status, Trial
+from trimtab.records import BASELINE_ROLES, Role, Status, Trial
 from trimtab.search import FallbackSearcher, Searcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 from trimtab.units import counted, format_duration, format_percent
 
-__all__ = ["Ended", "early_stop", "expected_trials", "explore", "may_search_on"]
+__all__ = [
+    "Ended",
+    "budget_end",
+    "early_stop",
+    "expected_trials",
+    "explore",
+    "may_search_on",
+    "regression_end",
+    "tell_if_spoilt",
+]
 
 _STOP_MARGIN = 0.10
 """A trial is stopped early when it is surely at least this much worse than the best."""
@@ -65,10 +75,11 @@ class _Progress:
 def expected_trials(task: Task, scorer: Scorer) -> int | None:
     """How many search trials the budget will allow, judged by what the baseline cost; None when nothing is known."""
     budget, cost = task.budget, scorer.mean_cost_s
-    if budget.trials is not None or budget.seconds is None or not cost:
-        return budget.trials if budget.trials is None else max(1, budget.trials - n_played(scorer))
-    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
-    left = budget.seconds - scorer.spent_s - kept
+    if budget.trials is not None:
+        return max(1, budget.trials - n_played(scorer))
+    if budget.seconds is None or not cost:
+        return None
+    left = budget.seconds - scorer.spent_s - after_search_s(task, scorer)
     every = task.search.baseline_every
     return max(1, int(left / cost * every / (every + 1)))
 
@@ -79,10 +90,9 @@ def _kept_s(task: Task, scorer: Scorer) -> float:
     While nothing is better than the baseline there are no leaders and no lines: only the proof's least is kept then, with a
     repeat where a proof has failed before.
     """
-    finish_s = finish_reserve_s(task, scorer)
-    if not _has_leader(task, scorer):
-        return min(finish_s, least_proof_s(task, scorer)) + repeat_s(scorer)
-    return finish_s + refine_reserve_s(task, scorer)
+    if _has_leader(task, scorer):
+        return after_search_s(task, scorer)
+    return min(finish_reserve_s(task, scorer), least_proof_s(task, scorer)) + repeat_s(scorer)
 
 
 def _has_leader(task: Task, scorer: Scorer) -> bool:
@@ -192,26 +202,17 @@ class _Search:
         """Whether and why the search should end now, after `n_search` trials."""
         if self._scorer.enough:
             return Ended(self._scorer.enough)
-        by_budget = self._budget_end(n_search, n_runs=1)
-        if by_budget.reason:
-            return by_budget
+        if reason := self._budget_end(n_search, n_runs=1):
+            return Ended(reason, is_time_used=self._task.budget.seconds is not None)
         if isinstance(self._searcher, PassesSearcher) and self._searcher.end:
             return Ended(self._searcher.end)
         return Ended(_no_more(self._task, self._scorer, self._steady, self._progress))
 
-    def _budget_end(self, n_search: int, n_runs: int) -> Ended:
-        """Whether and why the budget, after `n_search` trials, has no room for `n_runs` more."""
-        task, scorer, budget = self._task, self._scorer, self._task.budget
-        if scorer.trials[-1].number in self._went_on:
-            return Ended()
-        if budget.trials is not None and n_search >= budget.trials:
-            return Ended(f"the budget of {budget} is used")
-        if budget.seconds is not None and n_search:
-            until = budget.seconds - _kept_s(task, scorer)
-            if scorer.spent_s + n_runs * scorer.mean_cost_s > until:
-                kept = f"except {format_duration(round(budget.seconds - until))} for the proof"
-                return Ended(f"the budget of {budget} is used, {kept}", is_time_used=True)
-        return Ended()
+    def _budget_end(self, n_search: int, n_runs: int) -> str:
+        """As `budget_end`; "" where the search went on by the record."""
+        if self._scorer.trials[-1].number in self._went_on:
+            return ""
+        return budget_end(self._task, self._scorer, n_search, partial(_kept_s, self._task, self._scorer), n_runs=n_runs)
 
     def _is_baseline_due(self, n_search: int) -> bool:
         """Whether a run of the baseline comes before the next config. Where a single run is left it does not: the proof has some
@@ -219,7 +220,7 @@ class _Search:
         last = self._scorer.trials[-1].number
         if last in self._went_on:
             return self._went_on[last] is Role.BASELINE
-        return n_search % self._task.search.baseline_every == 0 and not self._budget_end(n_search, n_runs=2).reason
+        return n_search % self._task.search.baseline_every == 0 and not self._budget_end(n_search, n_runs=2)
 
     def _baseline(self) -> Steps[None]:
         self._steady.tell((yield Ask(config=self._task.baseline, role=Role.BASELINE)))
@@ -244,9 +245,35 @@ class _Search:
         if isinstance(searcher, PruningSearcher | PassesSearcher):
             is_new = _said(searcher, self._scorer) or searcher.is_ranking
             self._progress.since = 0 if is_new else self._progress.since
-        if trial.status is Status.INFRASTRUCTURE:
-            what = trial.reason.partition("\n")[0]
-            self._scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
+        tell_if_spoilt(self._scorer, trial)
+
+
+def tell_if_spoilt(scorer: Scorer, trial: Trial) -> None:
+    """Says what a trial of the search counts for that could not be measured."""
+    if trial.status is Status.INFRASTRUCTURE:
+        what = trial.reason.partition("\n")[0]
+        scorer.say(f"trial {trial.number}: {what}; it counts in the budget, and teaches the searcher nothing")
+
+
+def budget_end(task: Task, scorer: Scorer, n_search: int, kept_s: Callable[[], float], *, n_runs: int = 1) -> str:
+    """Why the budget, after `n_search` trials of the search, has no room for `n_runs` more; "" where it has.
+
+    `kept_s`: seconds of a wall-clock budget that the search leaves; one trial is made whatever is kept.
+    """
+    budget = task.budget
+    if budget.trials is not None and n_search >= budget.trials:
+        return f"the budget of {budget} is used"
+    if budget.seconds is not None and n_search:
+        kept = kept_s()
+        if scorer.spent_s + n_runs * scorer.mean_cost_s > budget.seconds - kept:
+            return f"the budget of {budget} is used, except {format_duration(round(kept))} for the proof"
+    return ""
+
+
+def regression_end(scorer: Scorer) -> str:
+    """That the regression budget is spent."""
+    most, lost = (format_duration(seconds) for seconds in (scorer.task.regression_budget_s, scorer.lost_s))
+    return f"the regression budget of {most} of user time is spent (lost {lost})"
 
 
 def _said(searcher: PruningSearcher | PassesSearcher, scorer: Scorer) -> bool:
@@ -270,10 +297,7 @@ def _no_more(task: Task, scorer: Scorer, searcher: Searcher, progress: _Progress
     if searcher.is_converged:
         return "the searcher has converged"
     if not scorer.may_try_new:
-        return (
-            f"the regression budget of {format_duration(task.regression_budget_s)} of user time is spent "
-            f"(lost {format_duration(scorer.lost_s)}): nothing new is tried any more"
-        )
+        return f"{regression_end(scorer)}: nothing new is tried any more"
     if progress.since >= task.search.patience:
         return f"no improvement of {format_percent(IMPROVEMENT)} in {counted(progress.since, 'trial')}"
     return ""
@@ -307,9 +331,10 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
 
 
 def _latency_stop(best: Trial | None) -> EarlyStop | None:
-    """In a closed loop throughput tells of the mean latency; in an open one it is what is offered, and tells nothing."""
+    """In a closed loop throughput tells of the mean latency; in an open one it is what is offered, and tells nothing. So it is
+    with the traffic of an application, of which nobody knows which of the two it is."""
     m = best.measurement if best is not None else None
-    if m is None or m.is_open or not m.throughput.estimate > 0:
+    if m is None or m.is_open or m.is_observed or not m.throughput.estimate > 0:
         return None
     return EarlyStop(m.throughput, is_maximised=True, margin=_LATENCY_STOP_MARGIN)
 

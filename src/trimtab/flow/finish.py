@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from trimtab.flow.ablate import Ablation, ablate, drop_line, start_ablation
 from trimtab.flow.ask import Steps, announced
 from trimtab.flow.harm import is_harmful
-from trimtab.flow.losses import acceptable_losses, failed_run, fresh_losses, mean_loss
+from trimtab.flow.losses import acceptable_means, failed_run, fresh_losses, mean_loss
 from trimtab.flow.pairs import Purse
 from trimtab.flow.prove import Proof, Prover, acceptance_rule, prove
 from trimtab.flow.refine import Refined
@@ -61,7 +61,7 @@ class _Allowance:
     seconds: float
     runs: int
 
-    def purse(self, keep_runs: int = 0) -> Purse:
+    def purse(self, keep_runs: int) -> Purse:
         return Purse(self.task, self.scorer, seconds=self.seconds, runs=self.runs, keep_runs=keep_runs)
 
     def spend(self, seconds: float, runs: int) -> None:
@@ -139,12 +139,12 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
     outcome.proof = prover.conclude()
     if _should_go_back(task, scorer, ablation, outcome.proof):
         scorer.say("proving the larger config, for the smaller one failed")
-        yield from _go_back(task, scorer, outcome)
+        yield from _go_back(task, scorer, outcome, ablation)
         duels = WorthDuels(task, scorer, ablation)
     if duels is None or not outcome.proof.is_better:
         return
     if not is_before:
-        yield from _reduce_proven(task, scorer, outcome, allowance)
+        yield from _reduce_proven(task, scorer, outcome, ablation, allowance)
         duels = WorthDuels(task, scorer, ablation) if ablation.n_runs else duels
     is_of_prover = outcome.candidate == tried
     # A gain that is known roughly is no headline: one more pair comes before the last lines' worth.
@@ -196,7 +196,7 @@ def _next_best(task: Task, scorer: Scorer, refused: Sequence[Config]) -> Config 
         for name in refused[0].difference(task.baseline)
         if not any(_lacks(task, other, refused[0], name) for other in refused[1:])
     ]
-    tried = acceptable_losses(task.objective, scorer.trials).keys() - {task.baseline}
+    tried = acceptable_means(task.objective, scorer.trials).keys() - {task.baseline}
     tried = {config for config in tried if not is_harmful(task, scorer, config)}
     means = {
         config: _at_worst(scorer, config)
@@ -271,12 +271,11 @@ def _proved(
     return prover
 
 
-def _reduce_proven(task: Task, scorer: Scorer, outcome: Outcome, allowance: _Allowance) -> Steps[None]:
+def _reduce_proven(
+    task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation, allowance: _Allowance
+) -> Steps[None]:
     """Takes from the proven config what it does not need, where the budget has room for a proof of the smaller one as well; where
     that one fails, the proven one stands."""
-    ablation = outcome.ablation
-    if ablation is None:
-        return
     try:
         yield from announced(_ablated(task, scorer, ablation, allowance), scorer.say, "removing needless knobs")
         if ablation.dropped:
@@ -316,11 +315,8 @@ def _should_go_back(task: Task, scorer: Scorer, ablation: Ablation, proof: Proof
     )
 
 
-def _go_back(task: Task, scorer: Scorer, outcome: Outcome) -> Steps[None]:
+def _go_back(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation) -> Steps[None]:
     """Proves the config as it was before the ablation; where that fails too, the first proof stands."""
-    ablation = outcome.ablation
-    if ablation is None:
-        return
     proof = yield from prove(task, scorer, ablation.full, n_before=len(outcome.refused))
     if proof.is_better:
         ablation.take_back(_why_back(ablation, outcome.proof))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from trimtab.flow.score import BASELINE_ROLES
-from trimtab.records import Objective, Status, Trial
+from trimtab.records import BASELINE_ROLES, Objective, Status, Trial
 from trimtab.space import Config
 
 __all__ = [
-    "acceptable_losses",
+    "acceptable_means",
     "burden",
     "burdens",
     "failed_run",
@@ -22,8 +21,8 @@ __all__ = [
 ]
 
 
-def acceptable_losses(objective: Objective, trials: Sequence[Trial]) -> dict[Config, list[float]]:
-    """Losses of the full measurements of every config that may be proven: none of its runs has failed by its own fault, and
+def acceptable_means(objective: Objective, trials: Sequence[Trial]) -> dict[Config, float]:
+    """Mean loss over the full measurements of every config that may be proven: none of its runs has failed by its own fault, and
     on average they meet the constraints of `objective`."""
     by_config: dict[Config, list[Trial]] = {}
     for trial in trials:
@@ -33,7 +32,7 @@ def acceptable_losses(objective: Objective, trials: Sequence[Trial]) -> dict[Con
         for config, runs in by_config.items()
         if not any(trial.status.is_config_fault for trial in runs) and is_met_on_average(objective, runs, config)
     }
-    return {config: losses for config, losses in found.items() if losses}
+    return {config: _mean(losses) for config, losses in found.items() if losses}
 
 
 def failed_run(trials: Sequence[Trial], config: Config) -> Trial | None:

@@ -13,10 +13,10 @@ from itertools import pairwise
 
 from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.losses import failed_run, full_runs, is_met_on_average
-from trimtab.flow.score import BASELINE_ROLES, Scorer
+from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import FIRST_LOOK, LEAST_KNOWN, EarlyStop, Interval, Looks, NoisePool, PairedSequence
-from trimtab.records import Role, Status, Trial
+from trimtab.records import BASELINE_ROLES, Role, Status, Trial
 from trimtab.space import Config
 
 __all__ = [

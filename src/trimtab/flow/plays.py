@@ -20,7 +20,7 @@ from trimtab.flow.bundles import Bundles
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import burden, mean_loss
 from trimtab.flow.play_fit import fitting, plan_of
-from trimtab.flow.reserve import finish_reserve_s, refine_reserve_s
+from trimtab.flow.reserve import after_search_s
 from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.measure import Interval, exp_interval
@@ -234,8 +234,8 @@ class PlayPhase:
             return False
         n_tried = len(self.tried) + n_more
         # What is on record costs nothing any more, whatever the budget is now.
-        has_room = scorer.may_go_on and _has_budget(scorer.task, scorer, n_tried=n_tried)
-        return (n_tried < self.n_recorded or has_room) and _has_budget(task, scorer, n_tried=n_tried)
+        has_room = scorer.may_go_on and _share_has_room(scorer.task, scorer, n_tried=n_tried)
+        return (n_tried < self.n_recorded or has_room) and _share_has_room(task, scorer, n_tried=n_tried)
 
     def _baseline(self, task: Task, scorer: Scorer, n_more: int = 0) -> Steps[None]:
         """Once more, when it is due."""
@@ -307,18 +307,18 @@ def _affordable_runs(task: Task, scorer: Scorer) -> float:
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         return _SHARE * budget.trials
-    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
-    return _SHARE * max(0.0, (budget.seconds or 0.0) - kept - scorer.spent_s) / max(cost, 1e-9)
+    left_s = (budget.seconds or 0.0) - after_search_s(task, scorer) - scorer.spent_s
+    return _SHARE * max(0.0, left_s) / max(cost, 1e-9)
 
 
-def _has_budget(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
+def _share_has_room(task: Task, scorer: Scorer, *, n_tried: int) -> bool:
+    """Whether the plays' share of the budget has room for one more run."""
     budget, cost = task.budget, scorer.mean_cost_s
     if budget.trials is not None:
         return n_tried + 1 <= _SHARE * budget.trials
-    seconds = budget.seconds or 0.0
-    kept = finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
-    spent = sum(sum(t.cost_s.values()) for t in scorer.trials if t.role is Role.PLAY)
-    return spent + cost <= _SHARE * (seconds - kept - (scorer.spent_s - spent))
+    spent_s = sum(sum(t.cost_s.values()) for t in scorer.trials if t.role is Role.PLAY)
+    left_s = (budget.seconds or 0.0) - after_search_s(task, scorer) - (scorer.spent_s - spent_s)
+    return spent_s + cost <= _SHARE * left_s
 
 
 def _is_short(task: Task, scorer: Scorer) -> bool:
@@ -358,7 +358,7 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
         beside=tried.held,
         trial=trial.number,
         kept=tried.is_kept,
-        verdict=_verdict(trial, worth),
+        verdict=_verdict(worth),
         worth=GainInterval.of(worth),
         note=(_note(trial) if tried.effect is None else "") or tried.note,
     )
@@ -388,7 +388,7 @@ def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
     return exp_interval(Interval(gain, gain - half, gain + half, 0.95, se, len(whole)))
 
 
-def _verdict(trial: Trial, worth: Interval | None) -> str:
+def _verdict(worth: Interval | None) -> str:
     """ "helps", "harms" or "not_told_apart"; "failed" when the config did not work."""
     if worth is None:
         return "failed"

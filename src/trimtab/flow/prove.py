@@ -130,46 +130,46 @@ class Prover:
         return replace(rule, level=1 - 0.05 / max(1, n), looks=Looks(self._most))
 
     @property
-    def is_decided(self) -> bool:
-        """Whether more pairs would not change the answer."""
-        test = self._pairs.test
-        return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_decided())
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether it is decided, and the gain is known well enough to be quoted."""
-        test = self._pairs.test
-        return bool(self._failure) or (len(test) >= self._task.proof.min_pairs and test.is_settled())
-
-    @property
-    def is_accepted(self) -> bool:
-        """Whether the pairs so far prove the candidate."""
-        test = self._pairs.test
-        return len(test) >= self._task.proof.min_pairs and test.is_accepted
-
-    @property
     def n_pairs(self) -> int:
         """Pairs that are made."""
         return len(self._pairs.test)
 
     def has_pairs(self, n_pairs: int) -> bool:
         """Whether so many pairs are made, or a run has failed."""
-        return bool(self._failure) or len(self._pairs.test) >= n_pairs
+        return bool(self._failure) or self.n_pairs >= n_pairs
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether more pairs would not change the answer."""
+        return bool(self._failure) or (self._has_least and self._pairs.test.is_decided())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is decided, and the gain is known well enough to be quoted."""
+        return bool(self._failure) or (self._has_least and self._pairs.test.is_settled())
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the pairs so far prove the candidate."""
+        return self._has_least and self._pairs.test.is_accepted
+
+    @property
+    def _has_least(self) -> bool:
+        return self.n_pairs >= self._task.proof.min_pairs
 
     @property
     def n_runs_wanted(self) -> int:
         """Runs of one more pair, while the gain is not known well enough to be quoted and pairs are left; else 0."""
-        return 0 if self.is_settled or len(self._pairs.test) >= self._most else len(self._arms)
+        return 0 if self.is_settled or self.n_pairs >= self._most else len(self._arms)
 
     def run(self, is_done: Callable[[], bool], *, is_paid: bool = False) -> Steps[None]:
         """Measures blocks until `is_done`, or pairs or budget are used up; the least number of pairs is always made, and none
         after it for which the budget has no room as a whole, but for one with which the proof is expected to succeed: all that
         was spent so far would be lost without it. `is_paid`: the budget is the caller's affair."""
-        table, test = self._task.proof, self._pairs.test
-        while not is_done() and len(test) < self._most:
-            has_room = is_paid or len(test) < table.min_pairs or self._scorer.has_room_for_pairs(len(self._arms))
+        while not is_done() and self.n_pairs < self._most:
+            has_room = is_paid or not self._has_least or self._scorer.has_room_for_pairs(len(self._arms))
             if not has_room:
-                if self._is_late or not test.is_one_pair_short:
+                if self._is_late or not self._pairs.test.is_one_pair_short:
                     return
                 self._is_late = True
                 self._scorer.say("the budget is used up; one more pair follows, which is expected to prove the gain")
@@ -193,7 +193,7 @@ class Prover:
         runs = [*self._arms, *((Role.ABLATION, duel.challenger) for duel in duels)]
         samples: dict[Config, Sample] = {}
         failures: dict[Config, str] = {}
-        runs = runs if len(self._pairs.test) % 2 == 0 else runs[::-1]
+        runs = runs if self.n_pairs % 2 == 0 else runs[::-1]
         trials = yield from in_one_go(self._task, [(config, role) for role, config in runs], _ends_proof)
         for (role, config), trial in zip(runs, trials, strict=False):
             if trial.status is Status.OK and trial.measurement is not None:
@@ -266,9 +266,11 @@ def _is_advice_due(task: Task, scorer: Scorer, candidate: Config) -> bool:
     return has_time and lead < max(_NEAR_ADVICE, 2 * scorer.noise_sd)
 
 
-def prove(task: Task, scorer: Scorer, candidate: Config, *, n_before: int = 0) -> Steps[Proof]:
-    """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up."""
-    prover = Prover(task, scorer, candidate, n_before=n_before)
+def prove(
+    task: Task, scorer: Scorer, candidate: Config, *, n_before: int = 0, needs_gain: bool = False
+) -> Steps[Proof]:
+    """Measures pairs until the rule decides and the gain is known well, or pairs or budget are used up; see `Prover`."""
+    prover = Prover(task, scorer, candidate, n_before=n_before, needs_gain=needs_gain)
     yield from prover.run(lambda: prover.is_settled)
     return prover.conclude()
 

@@ -148,15 +148,13 @@ def _rounded(rate: float) -> float:
     return float(f"{rate:.3g}")
 
 
-def search_rate(
-    slo: Slo, probe: Callable[[float], Steps[Probe]], start_per_s: float = START_PER_S
-) -> Steps[RateResult]:
+def search_rate(slo: Slo, probe: Callable[[float], Steps[Probe]]) -> Steps[RateResult]:
     """Searches with `probe`, which measures one rate.
 
     Raises:
         LoadError: no rate keeps the SLO, down to one request per second; or the generator cannot even keep the first.
     """
-    votes, rate = _Votes(probe), start_per_s
+    votes, rate = _Votes(probe), START_PER_S
     while rate:
         is_near = votes.kept > 0 and votes.broken / votes.kept < _NEAR
         yield from votes.at(rate, 2 if is_near else 1)

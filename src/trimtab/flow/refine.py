@@ -19,7 +19,7 @@ from trimtab.flow.ask import Ask, Effort, Steps
 from trimtab.flow.explore import early_stop
 from trimtab.flow.harm import is_harmful
 from trimtab.flow.losses import (
-    acceptable_losses,
+    acceptable_means,
     failed_run,
     fresh_losses,
     fresh_mean,
@@ -36,10 +36,10 @@ from trimtab.flow.reserve import (
     proof_reserve_s,
     refine_runs,
 )
-from trimtab.flow.score import BASELINE_ROLES, Scorer
+from trimtab.flow.score import Scorer
 from trimtab.flow.task import Task
 from trimtab.flow.weakest import behind_larger, halves, together, weak_and_sure
-from trimtab.records import Play, Role, Status
+from trimtab.records import BASELINE_ROLES, Play, Role, Status
 from trimtab.space import Config
 
 __all__ = ["Refined", "refine"]
@@ -247,9 +247,8 @@ def _means(task: Task, scorer: Scorer) -> dict[Config, float]:
     """Mean loss of every config in question that was measured in full and may be proven, best first; without those that harm
     another metric, as long as others are better than the baseline."""
     tried = {t.config for t in scorer.in_question if t.status is Status.OK and t.is_feasible} - {task.baseline}
-    known = acceptable_losses(task.objective, scorer.trials)
-    means = {config: sum(losses) / len(losses) for config, losses in known.items() if config in tried}
-    ranked = sorted(means.items(), key=lambda item: (item[1], repr(item[0])))
+    means = acceptable_means(task.objective, scorer.trials)
+    ranked = sorted(((c, mean) for c, mean in means.items() if c in tried), key=lambda item: (item[1], repr(item[0])))
     better = [config for config, mean in ranked if mean < scorer.par]
     harmful = {config for config in better if is_harmful(task, scorer, config)}
     return {config: mean for config, mean in ranked if config not in harmful or len(harmful) == len(better)}

@@ -21,6 +21,7 @@ from trimtab.space import Config
 
 __all__ = [
     "ablation_allowance",
+    "after_search_s",
     "finish_reserve_s",
     "has_room_for_ablation",
     "is_as_sure",
@@ -106,6 +107,11 @@ def refine_reserve_s(task: Task, scorer: Scorer) -> float:
     rest_s = (task.budget.seconds or 0.0) - scorer.refused_at_s - finish_reserve_s(task, scorer)
     share_s = min(_wanted_refine_runs(task, scorer) * scorer.mean_cost_s, _REFINE_SHARE * rest_s)
     return max(share_s, repeat_s(scorer))
+
+
+def after_search_s(task: Task, scorer: Scorer) -> float:
+    """Seconds that plays and search leave where there is a leader: for it, and for what comes after that."""
+    return finish_reserve_s(task, scorer) + refine_reserve_s(task, scorer)
 
 
 def repeat_s(scorer: Scorer) -> float:

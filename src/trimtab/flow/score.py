@@ -11,13 +11,12 @@ from trimtab.errors import UsageError
 from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
 from trimtab.measure import BaselineTrack, Interval, Measurement
-from trimtab.records import Context, Fault, Role, Status, Trial
+from trimtab.records import BASELINE_ROLES, Context, Fault, Role, Status, Trial
 from trimtab.space import Config
 from trimtab.units import format_figure
 
-__all__ = ["BASELINE_ROLES", "Scorer"]
+__all__ = ["Scorer"]
 
-BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
 _SEARCH_ROLES = (Role.PLAY, Role.SEARCH, Role.ADVICE, Role.DESIGN)
 _PAIR_ROLES = (Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PROOF_ADVICE)
 """Of runs whose windows are the longest."""

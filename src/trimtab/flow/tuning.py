@@ -13,7 +13,7 @@ from trimtab.flow.ask import Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.explore import Ended, expected_trials, explore, may_search_on
 from trimtab.flow.finish import finish
-from trimtab.flow.losses import acceptable_losses
+from trimtab.flow.losses import acceptable_means
 from trimtab.flow.passes import PassesSearcher
 from trimtab.flow.prune import PruningSearcher
 from trimtab.flow.refine import Refined, refine
@@ -24,7 +24,7 @@ from trimtab.flow.task import Task
 from trimtab.flow.verdict import Outcome, make_verdict
 from trimtab.flow.warm import WarmStart
 from trimtab.records import Role, StopKind, Verdict
-from trimtab.search import Searcher
+from trimtab.search import GuardedSearcher
 from trimtab.search.warm import WarmLog
 from trimtab.space import Config
 
@@ -104,10 +104,10 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
     """The search, from what was settled, of so many trials to be expected; why it ended."""
     log, warm = WarmLog(), settled.warm or WarmStart()
 
-    def renewed() -> Searcher:
+    def renewed() -> GuardedSearcher | PruningSearcher | PassesSearcher:
         return start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer))
 
-    searcher = start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer))
+    searcher = renewed()
     scorer.say("searching")
     for line in filter(None, (warm.describe(), searcher.describe())):
         scorer.say(line)
@@ -130,7 +130,6 @@ def _n_searched(scorer: Scorer) -> int:
 
 def _best_config(task: Task, scorer: Scorer) -> Config | None:
     """The best config measured so far, unproven; None when none beats the baseline, or meets a constraint that it misses."""
-    known = acceptable_losses(task.objective, scorer.trials)
-    means = {config: sum(losses) / len(losses) for config, losses in known.items() if config != task.baseline}
-    best = min(means, key=lambda config: means[config], default=None)
+    means = acceptable_means(task.objective, scorer.trials)
+    best = min((c for c in means if c != task.baseline), key=lambda config: means[config], default=None)
     return best if best is not None and means[best] < scorer.par else None

@@ -14,6 +14,7 @@ from trimtab.flow.task import Task
 from trimtab.flow.worth import Worth
 from trimtab.measure import PairedComparison
 from trimtab.records import (
+    BASELINE_ROLES,
     AblationSummary,
     DriftPoint,
     DriftSummary,
@@ -23,7 +24,6 @@ from trimtab.records import (
     KnobWorth,
     PassesSummary,
     PruneSummary,
-    Role,
     StopKind,
     Verdict,
     WarmStartSummary,
@@ -200,7 +200,7 @@ def _drift(scorer: Scorer) -> DriftSummary:
     points = tuple(
         DriftPoint(trial=t.number, at=t.started_at, value=scorer.value_of(t))
         for t in scorer.trials
-        if t.role in (Role.BASELINE, Role.PROOF_BASELINE) and t.measurement is not None
+        if t.role in BASELINE_ROLES and t.measurement is not None
     )
     if not len(scorer.track):  # stopped before the first baseline was measured
         return DriftSummary(points=points, range=None, is_beyond_noise=False)

@@ -6,7 +6,7 @@ allows, the rest with what it has left after the proof.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from trimtab.flow.ablate import Ablation
@@ -66,13 +66,39 @@ class WorthDuels:
 
     def __init__(self, task: Task, scorer: Scorer, ablation: Ablation) -> None:
         self._task, self._scorer, self._ablation = task, scorer, ablation
-        self._lines = {name: Worth(knob=name) for name in ablation.current.difference(task.baseline)}
-        self._known = _known_duels(ablation, self._lines)
+        # Line -> why one of its duels cannot be fought.
+        self._why_not = dict.fromkeys(ablation.current.difference(task.baseline), "")
+        self._known = _known_duels(ablation, self._why_not)
         self.without: dict[str, Duel] = dict(self._known)
         self.alone: dict[str, Duel] = {}
-        if 1 < len(self._lines) <= _MAX_LINES:
-            _open_without(task, scorer, ablation, self._lines, self.without)
-            _open_alone(task, scorer, ablation, self._lines, self.alone)
+        # A config of one line needs no pair: what it is worth without and alone is the proof's gain.
+        self._are_measured = 1 < len(self._why_not) <= _MAX_LINES
+        if self._are_measured:
+            for name in self._why_not:
+                self._open(name)
+
+    def _open(self, name: str) -> None:
+        """The two duels about one line, as far as there are such configs and the ablation has not fought it already."""
+        config, baseline = self._ablation.current, self._task.baseline
+        if name not in self.without or self.without[name].reference != config:
+            without = self._changed(config, [name], to=baseline)
+            if without is not None and without.difference(config) == (name,):
+                self.without[name] = self._duel(config, without)
+            else:
+                self._why_not[name] = "it cannot be taken back without the others"
+        alone = self._changed(baseline, [name], to=config)
+        if alone is not None and alone.difference(baseline) == (name,):
+            self.alone[name] = self._duel(baseline, alone)
+        else:
+            self._why_not[name] = self._why_not[name] or "it cannot be set without the others"
+
+    def _changed(self, config: Config, names: Sequence[str], *, to: Config) -> Config | None:
+        """`config` with the values of `to` for `names`; None where that breaks a constraint."""
+        changed = self._task.space.canonical(config.replace({name: to[name] for name in names}))
+        return changed if self._task.space.is_feasible(changed) else None
+
+    def _duel(self, reference: Config, challenger: Config) -> Duel:
+        return new_duel(self._task, self._scorer, reference, challenger, self._ablation.duels)
 
     @property
     def beside_the_proof(self) -> list[Duel]:
@@ -85,32 +111,65 @@ class WorthDuels:
         return [duel for duel in self.alone.values() if not duel.n_pairs]
 
     def finish(self, purse: Purse) -> Steps[None]:
-        """Measures with `purse` what is not known yet.
-
-        A config of one line needs no pair: what it is worth without and alone is the proof's gain.
-        """
-        task, scorer, ablation = self._task, self._scorer, self._ablation
-        if 1 < len(self._lines) <= _MAX_LINES:
-            yield from _run(task, scorer, [self.without], purse)
-            yield from _run(task, scorer, [self.alone], purse)
-            steps = _first_lines(task, scorer, ablation, self.without, self.alone)
-            yield from _run(task, scorer, [steps], purse)
+        """Measures with `purse` what is not known yet."""
+        if self._are_measured:
+            yield from self._run(list(self.without.values()), purse)
+            yield from self._run(list(self.alone.values()), purse)
+            yield from self._run(self._first_lines(), purse)
 
     def lines(self) -> dict[str, Worth]:
         """What was measured of each line that `ablation.current` still has, by knob."""
-        for name, line in self._lines.items():
-            again = self.without.get(name)
-            told = again if again is not None and again.n_pairs else self._known.get(name, again)
-            _fill(line, told, self.alone.get(name), self._ablation)
         left = self._ablation.current.difference(self._task.baseline)
-        return {name: line for name, line in self._lines.items() if name in left}
+        return {name: self._line(name) for name in self._why_not if name in left}
+
+    def _line(self, name: str) -> Worth:
+        again, alone = self.without.get(name), self.alone.get(name)
+        without = again if again is not None and again.n_pairs else self._known.get(name, again)
+        line, reasons = Worth(knob=name), [self._why_not[name]]
+        if without is not None:
+            reasons.append(_failed("without it", without))
+            if without.n_pairs:
+                line.without, line.without_pairs = without.ratio, without.n_pairs
+                dropped = {drop.knob for drop in self._ablation.dropped}
+                line.beside = len(dropped.intersection(without.reference.difference(self._ablation.current)))
+        if alone is not None:
+            reasons.append(_failed("alone", alone))
+            if alone.n_pairs:
+                line.alone, line.alone_pairs = _inverse(alone.ratio), alone.n_pairs
+        line.reason = "; ".join(filter(None, reasons))
+        return line
+
+    def _first_lines(self) -> list[Duel]:
+        """The config by its two, three, ... strongest lines; one line and all but one are measured already."""
+        config, baseline = self._ablation.current, self._task.baseline
+        names = sorted(config.difference(baseline), key=lambda name: (-self._strength(name), name))
+        firsts = (self._changed(baseline, names[:n], to=config) for n in range(2, len(names) - 1))
+        return [self._duel(baseline, first) for first in firsts if first is not None]
+
+    def _strength(self, name: str) -> float:
+        logs = []
+        if name in self.without and self.without[name].n_pairs:
+            logs.append(math.log(self.without[name].ratio.estimate))
+        if name in self.alone and self.alone[name].n_pairs:
+            logs.append(-math.log(self.alone[name].ratio.estimate))
+        return sum(logs) / len(logs) if logs else 0.0
+
+    def _run(self, duels: Sequence[Duel], purse: Purse) -> Steps[None]:
+        """Blocks until all are known or the purse is empty; one run of the reference serves a block.
+
+        Those that have a pair come first, and none is begun that the purse cannot bring to the least number of pairs.
+        """
+        for n in (1, *range(_MAX_PAIRS)):
+            open_ones = [d for d in duels if not _is_known(d) and min(n, 1) <= d.n_pairs <= n]
+            for reference in dict.fromkeys(duel.reference for duel in open_ones):
+                # One pair decides nothing: as many duels as can have the least number of them.
+                most = purse.n_runs // max(1, _MIN_PAIRS - n) - 1
+                block = [duel for duel in open_ones if duel.reference == reference][: max(0, most)]
+                if block and self._scorer.may_go_on:
+                    yield from fight_block(self._task, self._scorer, block, is_reversed=n % 2 == 1)
 
 
-def _duel(task: Task, scorer: Scorer, ablation: Ablation, reference: Config, challenger: Config) -> Duel:
-    return new_duel(task, scorer, reference, challenger, ablation.duels)
-
-
-def _known_duels(ablation: Ablation, lines: dict[str, Worth]) -> dict[str, Duel]:
+def _known_duels(ablation: Ablation, lines: Collection[str]) -> dict[str, Duel]:
     """Duels of the ablation about a single line that stayed as it was; the last one when there are several."""
     found: dict[str, Duel] = {}
     for duel in ablation.duels:
@@ -123,89 +182,15 @@ def _known_duels(ablation: Ablation, lines: dict[str, Worth]) -> dict[str, Duel]
     return found
 
 
-def _open_without(
-    task: Task, scorer: Scorer, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
-) -> None:
-    for name, line in lines.items():
-        if name in duels and duels[name].reference == ablation.current:
-            continue
-        challenger = task.space.canonical(ablation.current.replace({name: task.baseline[name]}))
-        if challenger.difference(ablation.current) == (name,) and task.space.is_feasible(challenger):
-            duels[name] = _duel(task, scorer, ablation, ablation.current, challenger)
-        else:
-            line.reason = "it cannot be taken back without the others"
-
-
-def _open_alone(
-    task: Task, scorer: Scorer, ablation: Ablation, lines: dict[str, Worth], duels: dict[str, Duel]
-) -> None:
-    for name, line in lines.items():
-        challenger = task.space.canonical(task.baseline.replace({name: ablation.current[name]}))
-        if challenger.difference(task.baseline) == (name,) and task.space.is_feasible(challenger):
-            duels[name] = _duel(task, scorer, ablation, task.baseline, challenger)
-        else:
-            line.reason = line.reason or "it cannot be set without the others"
-
-
-def _first_lines(
-    task: Task, scorer: Scorer, ablation: Ablation, without: dict[str, Duel], alone: dict[str, Duel]
-) -> dict[str, Duel]:
-    """The config by its two, three, ... strongest lines; one line and all but one are measured already."""
-    names = sorted(
-        ablation.current.difference(task.baseline), key=lambda name: (-_strength(without, alone, name), name)
-    )
-    found = {}
-    for n in range(2, len(names) - 1):
-        config = task.space.canonical(task.baseline.replace({name: ablation.current[name] for name in names[:n]}))
-        if task.space.is_feasible(config):
-            found[f"first {n}"] = _duel(task, scorer, ablation, task.baseline, config)
-    return found
-
-
-def _strength(without: dict[str, Duel], alone: dict[str, Duel], name: str) -> float:
-    logs = []
-    if name in without and without[name].n_pairs:
-        logs.append(math.log(without[name].ratio.estimate))
-    if name in alone and alone[name].n_pairs:
-        logs.append(-math.log(alone[name].ratio.estimate))
-    return sum(logs) / len(logs) if logs else 0.0
-
-
-def _run(task: Task, scorer: Scorer, sets: Sequence[dict[str, Duel]], purse: Purse) -> Steps[None]:
-    """Blocks for each set in turns, until all are known or the purse is empty; one run of the reference serves a block.
-
-    Those that have a pair come first, and none is begun that the purse cannot bring to the least number of pairs.
-    """
-    for n in (1, *range(_MAX_PAIRS)):
-        for duels in sets:
-            open_ones = [d for d in duels.values() if not _is_known(d) and min(n, 1) <= d.n_pairs <= n]
-            for reference in dict.fromkeys(duel.reference for duel in open_ones):
-                # One pair decides nothing: as many duels as can have the least number of them.
-                most = purse.n_runs // max(1, _MIN_PAIRS - n) - 1
-                block = [duel for duel in open_ones if duel.reference == reference][: max(0, most)]
-                if block and scorer.may_go_on:
-                    yield from fight_block(task, scorer, block, is_reversed=n % 2 == 1)
-
-
 def _is_known(duel: Duel) -> bool:
     if duel.failure or duel.is_void or duel.fault or duel.n_pairs >= _MAX_PAIRS:
         return True
     return duel.n_pairs >= _MIN_PAIRS and (duel.ratio.low > 1 or duel.ratio.high < 1)
 
 
-def _fill(line: Worth, without: Duel | None, alone: Duel | None, ablation: Ablation) -> None:
-    if without is not None:
-        failure = without.failure or without.fault
-        line.reason = f"without it: {failure}" if failure else line.reason
-        if without.n_pairs:
-            line.without, line.without_pairs = without.ratio, without.n_pairs
-            dropped = {drop.knob for drop in ablation.dropped}
-            line.beside = len(dropped.intersection(without.reference.difference(ablation.current)))
-    if alone is not None:
-        failure = alone.failure or alone.fault
-        line.reason = f"alone: {failure}" if failure else line.reason
-        if alone.n_pairs:
-            line.alone, line.alone_pairs = _inverse(alone.ratio), alone.n_pairs
+def _failed(how: str, duel: Duel) -> str:
+    why = duel.failure or duel.fault
+    return f"{how}: {why}" if why else ""
 
 
 def _inverse(ratio: Interval) -> Interval:

@@ -23,9 +23,9 @@ __all__ = [
     "RED",
     "VIOLET",
     "Figure",
+    "error_bars",
     "escape",
     "figures",
-    "finite",
     "layout",
     "level",
     "short_name",
@@ -131,14 +131,7 @@ def _trial_trace(role: str, rows: Sequence[Any]) -> Figure:
         "name": role,
         "x": [row.number for row in rows],
         "y": [gain.estimate for gain in gains],
-        "error_y": {
-            "type": "data",
-            "array": [finite(gain.high - gain.estimate) for gain in gains],
-            "arrayminus": [finite(gain.estimate - gain.low) for gain in gains],
-            "thickness": 1,
-            "width": 0,
-            "color": colour,
-        },
+        "error_y": error_bars(colour, ((gain.low, gain.estimate, gain.high) for gain in gains)),
         "text": [_hover(row) for row in rows],
         "hovertemplate": "trial %{x}: %{text}<extra></extra>",
         "marker": {
@@ -188,14 +181,7 @@ def _drift(summary: Summary) -> Figure | None:
         "mode": mode,
         "x": [point[1] / 60 for point in points],
         "y": values,
-        "error_y": {
-            "type": "data",
-            "array": [finite(high - value) for _, _, value, _, high in points],
-            "arrayminus": [finite(value - low) for _, _, value, low, _ in points],
-            "thickness": 1,
-            "width": 0,
-            "color": GREY,
-        },
+        "error_y": error_bars(GREY, ((low, value, high) for _, _, value, low, high in points)),
         "text": [f"trial {point[0]}" for point in points],
         "hovertemplate": "%{text}: %{y:figure}<extra></extra>",
         "line": {"color": GREY, "width": 1},
@@ -282,8 +268,21 @@ def _percentile_curve(name: str, colour: str, dash: str, trials: Iterable[Trial]
     }
 
 
-def finite(value: float) -> float:
-    """`value` as the length of an error bar: 0 when it is unknown."""
+def error_bars(colour: str, ends: Iterable[tuple[float, float, float]], *, cap: int = 0) -> Figure:
+    """From low to high through each value (low, value, high); nothing on a side that is unknown. `cap`: half of a bar's end."""
+    sides = [(_length(high - value), _length(value - low)) for low, value, high in ends]
+    return {
+        "type": "data",
+        "array": [above for above, _ in sides],
+        "arrayminus": [below for _, below in sides],
+        "thickness": 1.5 if cap else 1,
+        "width": cap,
+        "color": colour,
+    }
+
+
+def _length(value: float) -> float:
+    """Of an error bar: 0 when it is unknown."""
     return max(0.0, value) if math.isfinite(value) else 0.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trimtab.importance import Consensus, Pair, Slice
-from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, escape, finite, layout, level, short_name
+from trimtab.report.charts import AMBER, BLUE, GREEN, GREY, Figure, error_bars, escape, layout, level, short_name
 from trimtab.report.explain import Explanation
 from trimtab.report.facts import Gain, LineWorth, PathPoint, interval_title, ratio_of
 from trimtab.report.words import clean, counted
@@ -50,14 +50,7 @@ def _importance(consensus: Consensus) -> Figure:
         "orientation": "h",
         "y": [named[entry.knob] for entry in shown],
         "x": [100 * entry.score for entry in shown],
-        "error_x": {
-            "type": "data",
-            "array": [100 * finite(entry.score_high - entry.score) for entry in shown],
-            "arrayminus": [100 * finite(entry.score - entry.score_low) for entry in shown],
-            "thickness": 1.5,
-            "width": 4,
-            "color": GREY,
-        },
+        "error_x": error_bars(GREY, ((100 * e.score_low, 100 * e.score, 100 * e.score_high) for e in shown), cap=4),
         "marker": {
             "color": [GREEN if entry.knob in is_worth else GREY for entry in shown],
             # Told apart without colour as well.
@@ -108,14 +101,8 @@ def _forest(name: str, colour: str, symbol: str, rows: Sequence[tuple[str, Gain]
 
 def _errors(gains: Sequence[Gain], colour: str) -> Figure:
     """No bar where one end is unknown: half of one would look like an interval."""
-    return {
-        "type": "data",
-        "array": [finite(gain.high - gain.estimate) if gain.range_text else 0.0 for gain in gains],
-        "arrayminus": [finite(gain.estimate - gain.low) if gain.range_text else 0.0 for gain in gains],
-        "thickness": 1.5,
-        "width": 4,
-        "color": colour,
-    }
+    ends = ((g.low, g.estimate, g.high) if g.range_text else (math.nan, g.estimate, math.nan) for g in gains)
+    return error_bars(colour, ends, cap=4)
 
 
 def _upright(x: float) -> Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -224,6 +225,9 @@ def _words(name: Role | str) -> str:
 
 
 def _missed(trial: Trial) -> str:
-    """By how much it missed the constraints of the objective, all together; "" when it met them, or was stopped by a guard."""
-    is_shown = trial.status is Status.OK and trial.excess > 0
-    return f"constraints of the objective missed by {percent_text(trial.excess)}" if is_shown else ""
+    """By how much it missed the constraints of the objective, all together, where that is a number; "" when it met them, or was
+    stopped by a guard."""
+    if trial.status is not Status.OK or not trial.excess > 0:
+        return ""
+    by = f" by {percent_text(trial.excess)}" if math.isfinite(trial.excess) else ""
+    return f"constraints of the objective missed{by}"

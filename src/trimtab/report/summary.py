@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import Context, MemoryUse, Objective, Role, Status, Trial, Verdict
+from trimtab.records import BASELINE_ROLES, Context, MemoryUse, Objective, Role, Status, Trial, Verdict
 from trimtab.report.against_advice import advice_line
 from trimtab.report.cycle import ContextRow, DifferingRow, are_of_several, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
@@ -40,9 +40,7 @@ from trimtab.units import format_figure
 if TYPE_CHECKING:
     from trimtab.history import StudyRecord
 
-__all__ = ["BASELINE_ROLES", "Summary", "compared_trials", "summarise"]
-
-BASELINE_ROLES = (Role.BASELINE, Role.PROOF_BASELINE)
+__all__ = ["Summary", "compared_trials", "summarise"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from trimtab.history import is_same_host
 from trimtab.records import Status, Trial
 from trimtab.report.cycle_text import cycle_tables
 from trimtab.report.explain import Explanation, explain
-from trimtab.report.facts import Contender, Failure, Gain, LineWorth, TrialRow, danger_of
+from trimtab.report.facts import Contender, Failure, Gain, LineWorth, Memory, TrialRow, danger_of
 from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.tables import make_table
@@ -88,7 +88,7 @@ def _sections(summary: Summary, explanation: Explanation, width: int) -> Iterato
     if summary.labels:
         yield from _titled(f"By operation: yours (before) and {summary.after_name} (after)", _labels_table(summary))
     if summary.memory is not None:
-        yield from _titled("Memory", _memory_text(summary))
+        yield from _titled("Memory", _memory_text(summary.memory, summary.after_name))
     if summary.failures:
         yield from _titled("What failed, and why", Group(*(_failure(failure) for failure in summary.failures)))
     if summary.log_lines:
@@ -321,16 +321,11 @@ def _labels_table(summary: Summary) -> Table:
     return table
 
 
-def _memory_text(summary: Summary) -> Text:
-    memory = summary.memory
-    if memory is None:
-        return Text("")
+def _memory_text(memory: Memory, after_name: str) -> Text:
     budget = memory.budget
     share = f" of the budget of {format_size(budget)}, {percent_text(memory.after / budget)}" if budget else ""
     style = "bold red" if budget and memory.after > budget else ""
-    text = Text(
-        f"{summary.after_name} {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style
-    )
+    text = Text(f"{after_name} {format_size(memory.after)}{share}; yours {format_size(memory.before)}", style=style)
     unchanged = [f"{name} {format_size(before)}" for name, before, after in memory.consumers if before == after]
     for name, before, after in memory.consumers:
         if before != after:

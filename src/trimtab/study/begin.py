@@ -33,6 +33,7 @@ from trimtab.workload import CountingWorkload, CycledWorkload, Workload, arrival
 __all__ = [
     "TuneListener",
     "fingerprints_of",
+    "first_budget",
     "first_signal_is_polite",
     "new_record",
     "not_left_running",
@@ -202,6 +203,11 @@ def require_same_baseline(record: StudyRecord, stage: Stage) -> None:
         )
 
 
+def first_budget(stage: Stage, record: StudyRecord) -> Budget:
+    """The budget with which the study began: how many plays it tried, and what its search expected, are of that."""
+    return Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
+
+
 @contextmanager
 def open_room(
     stage: Stage,
@@ -229,8 +235,8 @@ def open_room(
 
 def _cause(stage: Stage, record: StudyRecord) -> str:
     """Why trials on record may not fit: with more time, say, the search goes on where its leaders were measured again."""
-    began = Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
-    return f"{'' if began == stage.file.budget else 'another budget, or '}another version of Trimtab?"
+    is_same = first_budget(stage, record) == stage.file.budget
+    return f"{'' if is_same else 'another budget, or '}another version of Trimtab?"
 
 
 def run_flow(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # `trimtab recover` is the emergency command: it loads no stu
 __all__ = ["Change", "Proposal", "RolledBack", "apply_winner", "rollback", "winner_of"]
 
 
+_ALL_OR_NOTHING = (
+    "nothing was changed: a winner is applied as a whole; let the study file permit it, or tune again without it"
+)
 _CHANGED_SINCE = "the server was changed since the study; tune again from what it has now"
 
 
@@ -169,6 +172,9 @@ def _require_fit(stage: Stage, config: Config) -> None:
     """
     strange = sorted(set(config) - set(stage.space.knobs))
     _require_felt({name: stage.unfelt[name] for name in strange if name in stage.unfelt})
+    for name in strange:
+        if name in stage.states and (why := stage.states[name].lock_reason):
+            raise ApplyError(f"the winner sets {name}, which may not be changed here: {why}", hint=_ALL_OR_NOTHING)
     if strange:
         raise ApplyError(
             f"the study file does not tune {', '.join(strange)}, which the winner sets", hint="name them under knobs"

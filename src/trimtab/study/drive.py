@@ -118,15 +118,13 @@ def drive(
             if is_interrupted():
                 raise Interrupted
             for ask in asks:
-                trial = recorded.answer(ask)
-                if trial is None:
-                    trial = measure(ask)
-                    if ask.searcher and thought_s:
-                        trial = replace(trial, cost_s={**trial.cost_s, "ask": thought_s})
-                    trial = study.tell(trial)
+                known = recorded.answer(ask)
+                trial = known or measure(ask)
+                if known is None and ask.searcher and thought_s:
+                    trial = replace(trial, cost_s={**trial.cost_s, "ask": thought_s})
+                trial = study.tell(trial)
+                if known is None:
                     keep(trial)
-                else:
-                    trial = study.tell(trial)
                 listener.trial_ended(trial, study.scorer.best_gain, study.scorer.time_left_s)
     except (Interrupted, KeyboardInterrupt) as asked:
         return _stopped(study, asked)

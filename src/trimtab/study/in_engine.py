@@ -13,7 +13,7 @@ from trimtab.records import CLASSES_KEPT, QueryClass, classes_to_json
 from trimtab.study.change import winner_of
 from trimtab.study.file import StudyFile
 from trimtab.study.stage import Stage, build_stack
-from trimtab.systems import SelfTuningTarget, Tier
+from trimtab.systems import SelfTuningTarget, Stack, Tier
 
 __all__ = [
     "engine_advice",
@@ -25,22 +25,24 @@ __all__ = [
     "watch_engines",
 ]
 
-
 _MOST_KEPT = 100
 """Classes, those that take the most time first."""
 
 
+def _asked(file: StudyFile, stack: Stack) -> list[tuple[Tier, SelfTuningTarget]]:
+    """The targets that say `in_engine = true`."""
+    could = [(tier, tier.target) for tier in stack.tiers if isinstance(tier.target, SelfTuningTarget)]
+    return [(tier, target) for tier, target in could if file.table_of(tier.name).get("in_engine")]
+
+
 @contextmanager
 def _engine(file: StudyFile, state_dir: Path) -> Iterator[tuple[Tier, SelfTuningTarget]]:
-    """The one target that says `in_engine = true`, or that could.
+    """The one target that says `in_engine = true`, open.
 
     Raises:
         UsageError: there is none, or several.
     """
-    could = [
-        (tier, tier.target) for tier in build_stack(file, state_dir).tiers if isinstance(tier.target, SelfTuningTarget)
-    ]
-    asked = [(tier, target) for tier, target in could if file.table_of(tier.name).get("in_engine")]
+    asked = _asked(file, build_stack(file, state_dir))
     if len(asked) != 1:
         raise UsageError(
             f"{len(asked)} targets of the study have in_engine = true"
@@ -93,15 +95,14 @@ def hint_engine(file: StudyFile, state_dir: Path, record: StudyRecord) -> dict[s
 
 def keep_classes(stage: Stage, history: History, record: StudyRecord, say: Callable[[str], None]) -> None:
     """Keeps what the study's server has learnt by now, for reports; what is wrong with it is said and ends nothing."""
-    for tier in stage.stack.tiers:
-        if isinstance(tier.target, SelfTuningTarget) and stage.file.table_of(tier.name).get("in_engine"):
-            try:
-                with tier.asked():
-                    found = list(tier.target.query_classes())
-            except TargetError as error:
-                say(f"what the server has learnt of its queries is not kept: {error.message}")
-            else:
-                history.add_event(record.id, CLASSES_KEPT, classes_to_json(found[:_MOST_KEPT]), time.time())
+    for tier, target in _asked(stage.file, stage.stack):
+        try:
+            with tier.asked():
+                found = list(target.query_classes())
+        except TargetError as error:
+            say(f"what the server has learnt of its queries is not kept: {error.message}")
+        else:
+            history.add_event(record.id, CLASSES_KEPT, classes_to_json(found[:_MOST_KEPT]), time.time())
 
 
 def install_engine(file: StudyFile, state_dir: Path) -> list[Path]:
@@ -119,13 +120,12 @@ def watch_engines(stage: Stage, say: Callable[[str], None]) -> None:
 
     It is part of every trial's change, and goes with it. `say` is told why it is not possible.
     """
-    for tier in stage.stack.tiers:
-        if isinstance(tier.target, SelfTuningTarget) and stage.file.table_of(tier.name).get("in_engine"):
-            try:
-                with tier.asked():
-                    tier.target.watch_engine()
-            except TargetError as error:
-                say(f"the server's queries are not watched: {error.message}")
+    for tier, target in _asked(stage.file, stage.stack):
+        try:
+            with tier.asked():
+                target.watch_engine()
+        except TargetError as error:
+            say(f"the server's queries are not watched: {error.message}")
 
 
 def switch_engine(file: StudyFile, state_dir: Path, mode: str) -> str:

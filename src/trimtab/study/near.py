@@ -24,6 +24,9 @@ _LOOKED_AT = 30
 _COUNTED = 6
 """Studies whose server counters are read as well: that takes all their trials."""
 
+_MOST = 3
+"""Studies that are taken without being named."""
+
 _OTHER_METRIC = 0.7
 _WORDS = re.compile(r"[A-Za-z0-9_.]+")
 
@@ -115,8 +118,8 @@ def _work(trials: Iterable[Trial]) -> dict[str, float]:
     return {}
 
 
-def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str] = (), most: int = 3) -> list[Near]:
-    """Past studies of the same kind of target, nearest first; with `names` the newest of each of these, however near.
+def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str] = ()) -> list[Near]:
+    """A few past studies of the same kind of target, nearest first; with `names` the newest of each of these, however near.
 
     A measurement of one config (`trimtab bench`) is none: it has no loss against a baseline.
 
@@ -125,7 +128,6 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
         task: what is to be tuned.
         except_id: the study itself.
         names: studies that the user has named, by name or by number ("#7"); none: whatever is `NEAR` enough.
-        most: studies returned at most, when none is named.
     """
     every = [s for s in history.summaries() if s.id != except_id and s.status != BENCHED]
     summaries = [s for s in every if names or s.target == task.target]
@@ -141,7 +143,7 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
         found = [near for near in found if near.nearness >= NEAR][:_COUNTED]
     counted = [_with_counters(history, near, task) for near in found]
     counted.sort(key=lambda near: (-near.nearness, -near.record.id))
-    return counted if names else [near for near in counted if near.nearness >= NEAR][:most]
+    return counted if names else [near for near in counted if near.nearness >= NEAR][:_MOST]
 
 
 def _glance(summary: StudySummary, task: Task) -> float:

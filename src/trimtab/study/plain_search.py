@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from trimtab.errors import UsageError
+from trimtab.study.tables import SearchTable
 
 __all__ = ["require_plain_search"]
 
 
-class _Search(Protocol):
-    """The keys of [search] that divide a search, or begin it elsewhere."""
-
-    @property
-    def passes(self) -> str: ...
-    @property
-    def prune(self) -> int | str: ...
-    @property
-    def warm_start(self) -> str | tuple[str, ...]: ...
-    @property
-    def plays(self) -> str: ...
-
-
-def require_plain_search(table: _Search, workload: Mapping[str, Any]) -> None:
+def require_plain_search(table: SearchTable, workload: Mapping[str, Any]) -> None:
     """Raises UsageError where the workload is a cycle, which is searched over all knobs at once and from nothing but itself."""
     if "cycle" not in workload:
         return

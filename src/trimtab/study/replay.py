@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 _LEAST = 10
 """Configs with a loss: fewer tell nothing about a space."""
 
+_SEED = 0
+"""Of the forests: a study is the same target whenever it is replayed."""
+
 _USUAL_NOISE = 0.02
 _ROUNDS, _CENTRES, _NEIGHBOURS = 8, 6, 30
 
@@ -52,16 +55,16 @@ class _Nearest:
 class _Forests:
     """A forest of the losses answers, another one says what fails."""
 
-    def __init__(self, space: Space, evidence: Sequence[Evidence], seed: int) -> None:
+    def __init__(self, space: Space, evidence: Sequence[Evidence]) -> None:
         self._space = space
         good = [e for e in evidence if e.is_acceptable]
         x, y = np.array([e.features for e in good]), np.array([e.loss for e in good])
-        self._loss = Forest(x, y, np.ones(len(y)), np.random.default_rng(seed))
+        self._loss = Forest(x, y, np.ones(len(y)), np.random.default_rng(_SEED))
         every, works = (
             np.array([e.features for e in evidence]),
             np.array([e.is_acceptable for e in evidence], dtype=float),
         )
-        self._works = None if works.all() else Forest(every, works, np.ones(len(works)), np.random.default_rng(seed))
+        self._works = None if works.all() else Forest(every, works, np.ones(len(works)), np.random.default_rng(_SEED))
 
     def losses(self, configs: Sequence[Config]) -> Array:
         x = self._space.features(list(configs))
@@ -161,14 +164,13 @@ def _from_file(place: str, study: str | None) -> StudyCopy:
     )
 
 
-def make_replay(record: StudyRecord, trials: Sequence[Trial], *, is_exact: bool = False, seed: int = 0) -> Replay:
+def make_replay(record: StudyRecord, trials: Sequence[Trial], *, is_exact: bool = False) -> Replay:
     """The target that the trials of a study make.
 
     Args:
         record: of the study.
         trials: its trials.
         is_exact: the nearest recorded config answers; else a forest fitted to all of them.
-        seed: of the forests.
 
     Raises:
         UsageError: too few trials, none measured, or nothing that gains anything.
@@ -182,11 +184,11 @@ def make_replay(record: StudyRecord, trials: Sequence[Trial], *, is_exact: bool 
     evidence = list(ledger)
     good = [e for e in evidence if e.is_acceptable]
     _require_enough(record.name, len(evidence), len(good))
-    answers: _Answers = _Nearest(space, evidence) if is_exact else _Forests(space, evidence, seed)
+    answers: _Answers = _Nearest(space, evidence) if is_exact else _Forests(space, evidence)
     own = ledger.get(baseline)
     zero = own.loss if own is not None and own.is_acceptable else float(answers.losses([baseline])[0])
     zero = float(answers.losses([baseline])[0]) if not is_exact and math.isfinite(zero) else zero
-    least = _least(space, answers, [e.config for e in good], seed) if not is_exact else min(e.loss for e in good)
+    least = _least(space, answers, [e.config for e in good]) if not is_exact else min(e.loss for e in good)
     if not math.isfinite(zero) or least - zero > -1e-6:
         raise UsageError(
             f"study={record.name!r} cannot be replayed: nothing in it is better than its baseline",
@@ -223,9 +225,9 @@ def _noise(evidence: Sequence[Evidence]) -> float:
     return float(np.median(told)) if told else _USUAL_NOISE
 
 
-def _least(space: Space, answers: _Answers, pool: list[Config], seed: int) -> float:
+def _least(space: Space, answers: _Answers, pool: list[Config]) -> float:
     """The least loss found from the recorded configs by changing few knobs at a time."""
-    rng = np.random.default_rng([seed, 3])
+    rng = np.random.default_rng([_SEED, 3])
     found = answers.losses(pool)
     for _ in range(_ROUNDS):
         best = [pool[i] for i in np.argsort(found, kind="stable")[:_CENTRES]]

@@ -6,17 +6,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trimtab.flow import Budget, Scorer, Settled, Task
+from trimtab.flow import Scorer, Settled, Task
 from trimtab.flow.explore import expected_trials
 from trimtab.flow.plays import PlayPhase, planned
 from trimtab.history import History, StudyRecord
 from trimtab.records import PassesPlan, PassesSummary, Role, Status, Trial
+from trimtab.study.begin import first_budget
 from trimtab.study.prune_plan import settle_plan
 from trimtab.study.stage import Stage
 from trimtab.study.trouble import without_trouble
 from trimtab.study.warm_start import settle_warm_start
 
-__all__ = ["first_budget", "planned_passes", "settle", "went_on"]
+__all__ = ["planned_passes", "settle", "went_on"]
 
 
 def settle(stage: Stage, history: History, record: StudyRecord, scorer: Scorer) -> Settled:
@@ -60,11 +61,6 @@ def _went_on(trials: Sequence[Trial], *, is_one_search: bool) -> dict[int, Role]
         elif not is_one_search:
             following = None
     return found
-
-
-def first_budget(stage: Stage, record: StudyRecord) -> Budget:
-    """The budget with which the study began: how many plays it tried, and what its search expected, are of that."""
-    return Budget.parse(record.settings.get("study", {}).get("budget", stage.file.study.budget))
 
 
 def planned_passes(stage: Stage, scorer: Scorer | None) -> PassesPlan | None:

@@ -233,7 +233,7 @@ def open_stage(
         names = _felt(states, chosen)
         unfelt = {name: str(states[name].knob.condition) for name in chosen if name not in names}
         space, baseline = _space(file, stack, workload, states, names, unfelt)
-        asked = baseline.replace(_advice(file, tuned, workload, states, space))
+        asked = baseline.replace(_advice(file, tuned, workload, space))
         advice = _brought_in(space, asked, baseline)
         yield Stage(
             file=file,
@@ -405,7 +405,7 @@ def _number(knob: Knob, text: str | int | float, table: str) -> int | float:
     return round(value) if knob.kind is KnobKind.INTEGER else value
 
 
-def _advice(file: StudyFile, stack: Stack, workload: Workload, states: Mapping[str, KnobState], space: Space) -> Config:
+def _advice(file: StudyFile, stack: Stack, workload: Workload, space: Space) -> Config:
     """The user's own advice when the study file has one, else the target's rules; over knobs of the space only."""
     if file.search.advice:
         told = {name: value for name, value in file.search.advice.items() if name in space.knobs}

@@ -107,7 +107,9 @@ class GuardTable(_Table):
     """Limits that stop a trial early; 0 turns a guard off, unless a line says otherwise."""
 
     latency_factor: float = Field(
-        2.0, ge=0, description="stop a trial whose p99 is certainly this many times the baseline's"
+        2.0,
+        ge=0,
+        description="stop a trial whose p99 (of observed traffic the mean) is certainly this many times the baseline's",
     )
     throughput_factor: float = Field(0.5, ge=0, le=1, description="stop a trial whose throughput is certainly below this "
                                      "share of the baseline's")  # fmt: skip
@@ -121,7 +123,7 @@ class GuardTable(_Table):
         "0",
         description="how much the used space of a volume may grow in one trial; 0: half of what was free (off with disk = 0)",
     )
-    lag: str = Field("10s", description="how much further a standby may fall behind during a trial")
+    lag: str = Field("10s", description="how much further a standby of PostgreSQL may fall behind during a trial")
     regression_budget: str = Field("0", description="user time that slow and failed trials may cost in total (clients x "
                                    "seconds lost against the baseline) before the search ends; 0: unlimited")  # fmt: skip
     stop_file: str | None = Field(None, min_length=1, description="stop file: while this file exists, everything is restored "

@@ -20,7 +20,7 @@ _COMPILES_S = 33.0
 def task_of(stage: Stage) -> Task:
     """What is to be done on `stage`."""
     file = stage.file
-    search, proof = file.search, file.proof
+    search = file.search
     return Task(
         space=stage.space,
         baseline=stage.baseline,
@@ -35,16 +35,7 @@ def task_of(stage: Stage) -> Task:
             baseline_every=search.baseline_every,
             patience=search.patience,
         ),
-        proof=ProofOptions(
-            min_gain=proof.min_gain,
-            min_pairs=proof.min_pairs,
-            max_pairs=proof.max_pairs,
-            advice=proof.advice,
-            tolerance=proof.tolerance,
-            max_noise=proof.max_noise,
-            ablate=proof.ablate,
-            ablation_share=proof.ablation_share,
-        ),
+        proof=ProofOptions(**file.proof.model_dump()),
         regression_budget_s=file.guard.regression_budget_s,
         cycle=stage.workload.cycle if isinstance(stage.workload, CycledWorkload) else None,
         lock_reasons={name: stage.states[name].lock_reason for name in stage.space.knobs},

@@ -21,6 +21,7 @@ from trimtab.study.as_begun import as_begun
 from trimtab.study.begin import (
     TuneListener,
     fingerprints_of,
+    first_budget,
     first_signal_is_polite,
     new_record,
     not_left_running,
@@ -36,7 +37,7 @@ from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.prune_plan import check_pruning
-from trimtab.study.settle import first_budget, planned_passes, settle, went_on
+from trimtab.study.settle import planned_passes, settle, went_on
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of

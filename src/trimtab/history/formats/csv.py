@@ -174,9 +174,13 @@ def _layout(names: Sequence[str], imported: Imported) -> _Layout:
         return _Layout(names)
     if len(names) < 2:
         raise ValueError("a table needs a column for each knob and one for the performance")
-    imported.note(f"csv: no column is called config.NAME; {names[-1]!r} is taken as latency_mean (less is better), "
-                  "all others as knobs, the first row as the baseline")  # fmt: skip
-    return _Layout([*(_CONFIG + name for name in names[:-1]), "latency_mean"])
+    metric = names[-1] if names[-1] in METRICS else "latency_mean"
+    better = "more" if METRICS[metric] else "less"
+    imported.note(
+        f"csv: no column is called config.NAME; {names[-1]!r} is taken as {metric} ({better} is better), all others as knobs, "
+        "the first row as the baseline"
+    )
+    return _Layout([*(_CONFIG + name for name in names[:-1]), metric])
 
 
 def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout, imported: Imported) -> StudyCopy:
