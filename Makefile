@@ -10,7 +10,7 @@ RUST   := $(wildcard Cargo.toml Cargo.lock crates/*/Cargo.toml $(shell find crat
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }  # one without pip, as Debian leaves it, would pass for made
 
 # The wheel holds the native engine; it is built again when Rust code or the packaging changes.
 $(STAMP): pyproject.toml $(RUST) | $(BIN)/python

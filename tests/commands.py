@@ -37,7 +37,7 @@ from typing import Any, get_args
 from tests.needs import IS_FULL
 from tests.servers import new_folder, run_folder
 
-__all__ = ["start_script", "start_trimtab"]
+__all__ = ["PYTHON", "start_script", "start_trimtab", "without_spaces"]
 
 _ROOT = Path(__file__).parents[1]
 _PATIENCE_S = 60.0
@@ -78,6 +78,20 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
 
 _OURS = _at_start(os.environ)
 """Of this run, before any test changes something."""
+
+
+def without_spaces(program: str) -> str:
+    """That interpreter of a virtual environment as one word: by a link of this run, if the repository's path has spaces."""
+    if len(program.split()) == 1:
+        return program
+    link = run_folder() / "venv"
+    with suppress(FileExistsError):  # of another worker
+        link.symlink_to(Path(program).parents[1])
+    return str(link / "bin" / Path(program).name)
+
+
+PYTHON = without_spaces(sys.executable)
+"""For commands in study files, addresses and first lines of scripts."""
 
 
 class _Forked(subprocess.Popen[str]):

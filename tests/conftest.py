@@ -4,6 +4,7 @@ and Ctrl-C is heard."""
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -38,8 +39,11 @@ __all__ = [
 
 def pytest_configure(config: pytest.Config) -> None:
     """The folder that all workers share is the first process's. The tests' own folders lie in it, which is in memory where
-    that is large enough: a study syncs its files four times a trial, and a disk takes milliseconds for each."""
+    that is large enough: a study syncs its files four times a trial, and a disk takes milliseconds for each. So does the cache:
+    the user's own stays as it is, and may be in a home that nobody can write to."""
+    os.umask(0o022)  # servers' own users enter what tests make, whatever the shell of the run would keep from others
     shared = run_folder()
+    os.environ.setdefault("TRIMTAB_CACHE", str(shared / "cache"))
     if config.option.basetemp is None:
         config.option.basetemp = str(shared / "pytest")
 

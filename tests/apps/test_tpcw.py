@@ -129,6 +129,9 @@ def test_each_failure_has_its_kind(tpcw: Site) -> None:
     assert (tpcw.get("product/99999").outcome, tpcw.get("cart?cart=99999").outcome) == ("missing", "missing")
     assert tpcw.post("order", uname="BA", passwd="no").outcome == "login"
     assert tpcw.post("confirm", cart=1).outcome == "request"
+    cart = ok(tpcw.get("cart"), "ShoppingCart").facts["cart"]
+    for field in ("qty_x", "qty_", "qty_-1"):
+        assert tpcw.post("cart", cart=cart, **{field: 1}).outcome == "request"
 
 
 # The other mixes show the same.

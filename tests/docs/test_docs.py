@@ -7,17 +7,22 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import click
 import pytest
 
+from tests.servers.cache import own_cache
 from tests.sources import PACKAGE, source_of_file
 from trimtab.cli.group import COMMANDS, trimtab
+from trimtab.search import SearcherBase
 from trimtab.study import build_target, build_workload, load_study_file
 from trimtab.systems.catalog_check import check_catalog
+from trimtab.testing.searcher_suite import SearcherSuite
 from trimtab.workload.site import SiteWorkload
 
 ROOT = Path(__file__).parents[2]
@@ -191,6 +196,20 @@ def test_the_site_file_of_the_reference_is_read(tmp_path: Path) -> None:
     assert [state.name for state in shop.states] == ["Home", "Item", "Buy"]
 
 
+def _searcher_of_the_reference() -> type[SearcherBase]:
+    """The example below "Write a searcher"."""
+    page = (ROOT / "docs" / "reference" / "searchers.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(re.findall(r"^```python\n(from trimtab\.search import .*?)^```", page, re.MULTILINE | re.DOTALL)[0], names)
+    found: type[SearcherBase] = names["NearTheBest"]
+    return found
+
+
+@pytest.mark.slow
+class TestTheSearcherOfTheReference(SearcherSuite):
+    searcher_class = _searcher_of_the_reference()
+
+
 @pytest.mark.parametrize("kind", ["cassandra", "httpd", "linux", "mongodb", "tomcat", "wiredtiger"])
 def test_the_page_of_a_target_lists_its_sets(kind: str) -> None:
     """As study files and docs/how-to/tune-your-server.md say."""
@@ -208,12 +227,19 @@ def test_every_command_is_documented(command: str) -> None:
 
 STUDY_FILES = sorted([*ROOT.glob("examples/*.toml"), *ROOT.glob("benchmarks/*/*.toml")])
 BUILT = ("rubis", "tpcw")
-"""Maven builds the applications of these first, where that has not been done."""
+"""Their applications are those that `make servers` has built."""
+_MARKS = [pytest.mark.slow, pytest.mark.needs("applications")]
 
 
+@pytest.fixture
+def built(file: Path) -> Iterator[None]:
+    with own_cache() if file.stem in BUILT else nullcontext():
+        yield
+
+
+@pytest.mark.usefixtures("built")
 @pytest.mark.parametrize(
-    "file",
-    [pytest.param(f, id=f.stem, marks=pytest.mark.slow if f.stem in BUILT else ()) for f in STUDY_FILES],
+    "file", [pytest.param(f, id=f.stem, marks=_MARKS if f.stem in BUILT else ()) for f in STUDY_FILES]
 )
 def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> None:
     study = load_study_file(file)

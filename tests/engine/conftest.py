@@ -52,7 +52,7 @@ def headers(version: str) -> Path:
         from tests.fetch_servers import HEADERS
 
         folder = HEADERS
-    if not (folder / "postgres.h").exists():
+    if not os.path.exists(folder / "postgres.h"):
         needs.missing(f"needs the headers of PostgreSQL {version}: no {folder / 'postgres.h'}")
     return folder
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.conftest import OWN, Session, engine
 from tests.engine.test_engine_plans import BIG
-from tests.servers.postgresql import DEBIAN, Server
+from tests.servers.postgresql import DEBIAN, Server, switch_to
 
 pytestmark = [pytest.mark.service, pytest.mark.needs("c-compiler", "postgresql-embedded")]
 
@@ -314,10 +314,9 @@ def test_what_a_client_fetches_in_parts_is_left_alone(tuned: tuple[Server, Sessi
 
 def limit(server: Server, session: Session, room_mb: int) -> None:
     """The kernel gives the session's process so much more memory and no more."""
-    pid, account = session.connection.info.backend_pid, server.account
+    pid = session.connection.info.backend_pid
     now = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
-    switch = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
-    argv = [*([] if account.is_me else switch), "prlimit", f"--pid={pid}", f"--as={now + (room_mb << 20)}:"]
+    argv = [*switch_to(server.account), "prlimit", f"--pid={pid}", f"--as={now + (room_mb << 20)}:"]
     subprocess.run(argv, check=True, capture_output=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -141,7 +142,7 @@ class MariaServer:
 
     @property
     def restart_command(self) -> str:
-        return " ".join([*self._control, "restart"])
+        return shlex.join([*self._control, "restart"])
 
     @property
     def _control(self) -> list[str]:

@@ -56,7 +56,7 @@ class Bench:
     @property
     def snapshot(self) -> Snapshot:
         """The target as the room found it."""
-        return self.room._opened.snapshot
+        return self.room._opened.snapshots[0]
 
     def step(self, name: str) -> None:
         self.n_loads += name == "load"

@@ -22,6 +22,7 @@ from tests.faults.place import Place
 from tests.faults.server import Server
 from tests.faults.test_workload_server import AS_FOUND, searched, statement
 from tests.needs import require
+from tests.servers.postgresql import switch_to
 from trimtab.host.limits import cgroup_folder
 from trimtab.records import Fault, Role, Status
 
@@ -217,20 +218,18 @@ def _standby(primary: Server, folder: Path) -> Callable[[], None]:
     folder.mkdir()
     os.chown(folder, primary.account.uid, primary.account.gid)
     data = folder / "data"
-    run: dict[str, Any] = {
-        "check": True, "capture_output": True, "user": primary.account.uid, "group": primary.account.gid,
-        "extra_groups": [], "cwd": "/",
-    }  # fmt: skip
+    run: dict[str, Any] = {"check": True, "capture_output": True, "cwd": "/"}
+    switch = switch_to(primary.account)
     port = "5432" if primary.is_embedded else str(primary.port)
     argv = [str(primary.bin_dir / "pg_basebackup"), "-D", str(data), "-h", str(primary.sockets), "-p", port, "-U", "postgres",
             "-R", "-X", "stream", "-c", "fast"]  # fmt: skip
-    subprocess.run(argv, **run)
+    subprocess.run([*switch, *argv], **run)
     with (data / "postgresql.conf").open("a") as file:
         file.write(
             f"recovery_min_apply_delay = '5s'\nunix_socket_directories = '{folder}'\nlisten_addresses = ''\n"
             "wal_receiver_status_interval = '1s'\n"
         )
-    control = [str(primary.bin_dir / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
+    control = [*switch, str(primary.bin_dir / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
     subprocess.run([*control, "start"], **{**run, "capture_output": False, "stdout": subprocess.DEVNULL,
                                            "stderr": subprocess.DEVNULL})  # fmt: skip
     return lambda: subprocess.run([*control, "-m", "immediate", "stop"], **run) and None

@@ -207,7 +207,7 @@ def interrupting(once, *, after):
     return wrapped
 
 sent = []
-TrialRoom._apply = interrupting(TrialRoom._apply, after=lambda arguments, _: arguments[2] == 3)
+TrialRoom._apply = interrupting(TrialRoom._apply, after=lambda arguments, _: arguments[1].number == 3)
 ServerRescue._files_back = interrupting(ServerRescue._files_back, after=lambda _, is_changed: bool(sent) and is_changed)
 from trimtab.cli import main
 main(sys.argv[1:])

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -38,6 +39,7 @@ __all__ = [
     "programs",
     "set_password",
     "started",
+    "switch_to",
 ]
 
 DEBIAN = "debian"
@@ -57,19 +59,23 @@ def programs(version: str) -> Path:
     if version == ASSERTING:
         from tests.build_postgresql import ASSERTING as BUILT
 
-        if not (BUILT / "bin" / "postgres").exists():
+        if not os.path.exists(BUILT / "bin" / "postgres"):
             missing("needs PostgreSQL with assertions (build: python -m tests.build_postgresql)")
         return BUILT / "bin"
     require("postgresql-embedded")
     return find_install(version, server_account(), run_folder() / "cache") / "bin"
 
 
+def switch_to(account: Account) -> list[str]:
+    """What stands before a command that runs as that user; an ordinary user may not even switch to itself."""
+    return [] if account.is_me else ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
+
+
 def controlled(bin_dir: Path, data_dir: Path, account: Account, verb: str) -> list[str]:
     """The command that does `verb` (start, stop, restart, reload, status) to a server, as its user: pg_ctl itself, which is what
     `systemctl restart postgresql` is elsewhere. An interpreter around it would cost more than the server's start."""
-    switch = ["setpriv", f"--reuid={account.uid}", f"--regid={account.gid}", "--clear-groups"]
     log = ["-l", str(data_dir.parent / "server.log")] if verb in ("start", "restart") else []
-    return [*([] if account.is_me else switch), f"{bin_dir}/pg_ctl", verb, "-D", str(data_dir), *log, "-t", "60"]
+    return [*switch_to(account), f"{bin_dir}/pg_ctl", verb, "-D", str(data_dir), *log, "-t", "60"]
 
 
 @dataclass
@@ -123,7 +129,7 @@ class Server:
 
     @property
     def restart_command(self) -> str:
-        return " ".join(controlled(self.bin_dir, self.data_dir, self.account, "restart"))
+        return shlex.join(controlled(self.bin_dir, self.data_dir, self.account, "restart"))
 
     def url(self, *, user: str = "postgres", database: str = "postgres") -> str:
         """Over TCP, without a password: PGPASSWORD has it."""

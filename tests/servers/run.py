@@ -37,13 +37,21 @@ def run_folder() -> Path:
     path = os.environ.get(_VARIABLE)
     if path is None:
         _clear_old()
-        memory = Path("/dev/shm")
-        fits = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free >= _ENOUGH_BYTES
-        path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=memory if fits else None)
+        path = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=_memory())
         os.chmod(path, 0o755)
         os.environ[_VARIABLE] = path
         atexit.register(_remove, Path(path), os.getpid())
     return Path(path)
+
+
+def _memory() -> Path | None:
+    """Where files are in memory, if that is large enough and programs may lie there: in a container they often may not."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        return None
+    found = os.statvfs(memory)
+    fits = found.f_bavail * found.f_frsize >= _ENOUGH_BYTES and not found.f_flag & os.ST_NOEXEC
+    return memory if fits else None
 
 
 def _remove(folder: Path, pid: int) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from trimtab import plugins
 from trimtab.measure import SecondLog
 from trimtab.records import Endpoint
@@ -79,7 +79,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
         folder = tmp_path_factory.mktemp("url")
         conf = folder / "mongod.conf"
         conf.write_text("net:\n  port: 27017\n")
-        table = {"kind": "mongodb", "files": {"conf": str(conf)}, "url": url, "run": f"{sys.executable} -V"}
+        table = {"kind": "mongodb", "files": {"conf": str(conf)}, "url": url, "run": f"{PYTHON} -V"}
         yield _made(table, folder)._reach.endpoint()
         return
     target = _made(request.getfixturevalue("table"), tmp_path_factory.mktemp("state"))

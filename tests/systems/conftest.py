@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.fetch_servers import PROGRAMS
 from tests.servers import free_port as free_port
+from tests.servers.cache import own_cache
 from tests.servers.embedded import provide
-from tests.servers.java import quick_java
 from tests.servers.postgresql import controlled, started
 from trimtab.systems.account import Account
 from trimtab.systems.files import file_from_json
@@ -27,21 +23,8 @@ from trimtab.systems.postgresql.catalogue import read_rows
 
 @pytest.fixture(scope="session", autouse=True)
 def cache() -> Iterator[Path]:
-    """A cache of our own that the server's user can enter (pytest's folders are private)."""
-    memory = Path("/dev/shm")  # the tests are about configuration, not about the disk
-    folder = Path(tempfile.mkdtemp(prefix="tt-", dir=memory if os.access(memory, os.W_OK) else None))
-    folder.chmod(0o755)
-    if PROGRAMS.is_dir():  # fetched once, by `make servers`
-        (folder / "programs").symlink_to(PROGRAMS)
-    before = os.environ.get("TRIMTAB_CACHE")
-    os.environ["TRIMTAB_CACHE"] = str(folder)
-    with quick_java():
+    with own_cache() as folder:
         yield folder
-    if before is None:
-        del os.environ["TRIMTAB_CACHE"]
-    else:
-        os.environ["TRIMTAB_CACHE"] = before
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

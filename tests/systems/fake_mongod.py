@@ -8,7 +8,16 @@ from typing import Any, ClassVar
 from trimtab.systems.catalog import Catalog
 from trimtab.systems.catalog_file import parse_catalog
 
-__all__ = ["OPTIONS", "PARAMETERS", "PROFILE", "STATUS", "FakeClient", "FakeMongoError", "catalogue"]
+__all__ = [
+    "OPTIONS",
+    "PARAMETERS",
+    "PROFILE",
+    "STATUS",
+    "FakeClient",
+    "FakeMongoError",
+    "FakeSilenceError",
+    "catalogue",
+]
 
 PARAMETERS: dict[str, Any] = {
     "ttlMonitorSleepSecs": 60,
@@ -53,6 +62,10 @@ class FakeMongoError(Exception):
     """As the client library raises it."""
 
 
+class FakeSilenceError(FakeMongoError):
+    """As the client library raises it of a server that it cannot reach."""
+
+
 class FakeDatabase:
     """Answers commands; refuses one parameter, and everything that only a start sets."""
 
@@ -61,12 +74,16 @@ class FakeDatabase:
 
     def command(self, command: dict[str, Any]) -> dict[str, Any]:
         self.seen.append(command)
+        if FakeClient.silence:
+            raise FakeSilenceError(FakeClient.silence)
         if "logicalSessionRefreshMillis" in command or "slowOpThresholdMs" in command:
             raise FakeMongoError("not allowed to change at runtime")
         if "profile" in command:
             if FakeClient.hides_profile:
                 raise FakeMongoError("not authorized on admin to execute command")
             return PROFILE
+        if "hello" in command:
+            return FakeClient.hello
         if "buildInfo" in command:
             return {"version": FakeClient.version}
         if command.get("ttlMonitorSleepSecs") == -1:
@@ -82,11 +99,15 @@ class FakeClient:
     seen: ClassVar[list[dict[str, Any]]] = []
     logins: ClassVar[list[tuple[str, str | None, str | None]]] = []
     version: ClassVar[str] = "7.0.5"
+    hello: ClassVar[dict[str, Any]] = {"isWritablePrimary": True, "ok": 1.0}
     hides_profile: ClassVar[bool] = False
+    silence: ClassVar[str] = ""
+    waits_ms: ClassVar[list[int]] = []
 
     def __init__(self, url: str, **options: Any) -> None:
         if not url.startswith("mongodb://"):
             raise ValueError("Invalid URI scheme")
+        self.waits_ms.append(options["serverSelectionTimeoutMS"])
         self.logins.append((url, options.get("username"), options.get("password")))
 
     def __getitem__(self, name: str) -> FakeDatabase:

@@ -25,13 +25,16 @@ MYSQL_ROWS = _rows("mysql_variables.txt")
 _IO_ROW = ("Waiting for source to send event", "10.0.0.1", "repl", 3306, 60)
 _SYNTAX = 1064
 _DUMP = "SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%' LIMIT 1"
+_NODES = "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"
+_SOURCES = "SHOW ALL REPLICAS STATUS"
 
 ANSWERS: Mapping[str, Mapping[str, Sequence[tuple[Any, ...]]]] = {
-    "8.0.21": {"SHOW SLAVE STATUS": [_IO_ROW], _DUMP: []},
-    "8.0.36": {"SHOW SLAVE STATUS": [_IO_ROW], "SHOW REPLICA STATUS": [_IO_ROW], _DUMP: []},
-    "8.4.3": {"SHOW REPLICA STATUS": [_IO_ROW], _DUMP: []},
-    "10.6.16-MariaDB": {"SHOW SLAVE STATUS": [_IO_ROW], "SHOW REPLICA STATUS": [_IO_ROW], _DUMP: []},
-    "11.8.2-MariaDB-ubu2404": {"SHOW SLAVE STATUS": [_IO_ROW], "SHOW REPLICA STATUS": [_IO_ROW], _DUMP: []},
+    "8.0.21": {"SHOW SLAVE STATUS": [_IO_ROW], _DUMP: [], _NODES: []},
+    "8.0.36": {"SHOW SLAVE STATUS": [_IO_ROW], "SHOW REPLICA STATUS": [_IO_ROW], _DUMP: [], _NODES: []},
+    "8.4.3": {"SHOW REPLICA STATUS": [_IO_ROW], _DUMP: [], _NODES: []},
+    # a replica of a source with a name: of the statement without ALL no row shows
+    "10.6.16-MariaDB": {"SHOW SLAVE STATUS": [], "SHOW REPLICA STATUS": [], _SOURCES: [_IO_ROW], _DUMP: [], _NODES: []},
+    "11.8.2-MariaDB-ubu2404": {"SHOW REPLICA STATUS": [], _SOURCES: [_IO_ROW], _DUMP: [], _NODES: []},
 }
 """What each version's grammar takes (of a replica), by the two manuals; any other statement is a syntax error there."""
 

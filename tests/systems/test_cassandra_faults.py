@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -114,6 +115,25 @@ def test_a_wrong_password_is_no_fault_of_a_config(tmp_path: Path, monkeypatch: p
             cql.cql_rows(f"cql://me@127.0.0.1:{port}/", RELEASE)
     assert caught.value.hint == "give the user in url, and its password in ~/.cassandra/credentials, as for cqlsh"
     assert "ho%rse" not in caught.value.message
+
+
+def test_a_user_who_lacks_a_right_is_told_which_and_not_of_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    """system_views is not among what every user may read, other than the tables of the schema."""
+    words = "0x2100 User me has no SELECT permission on <table system_views.settings> or any of its parents"
+
+    def rows(*_: object, **__: object) -> None:
+        raise PermissionError(words)
+
+    @contextmanager
+    def console(_url: str) -> Iterator[Any]:
+        yield SimpleNamespace(rows=rows)
+
+    monkeypatch.setattr(cql, "_console", console)
+    with pytest.raises(
+        LoginRefusedError, match="does not allow its user 'SELECT name, value FROM .*: 0x2100 User me"
+    ) as no:
+        cql.cql_settings("cql://me@127.0.0.1:9042/")
+    assert (no.value.hint or "").startswith("GRANT it that: a study reads KEYSPACE system_views")
 
 
 def log_in_as(home: Path, user: str, password: str) -> None:

@@ -18,6 +18,7 @@ from tests.systems.cassandra_node import cassandra
 from trimtab import plugins
 from trimtab.errors import ApplyError
 from trimtab.host import LocalHost
+from trimtab.records import Context
 from trimtab.space import Config
 from trimtab.systems.catalog_file import catalog_faults
 from trimtab.systems.facets import with_facets
@@ -198,6 +199,41 @@ def test_heap_and_collector_of_a_running_node_change_and_come_back(state_dir: Pa
         again = node.states()
         assert (again["MaxHeapSize"].running, again["collector"].running) == (300 << 20, "G1")
         assert node.snapshot().files == found.files
+
+
+def test_a_trie_that_the_file_does_not_speak_of_is_locked(tmp_path: Path) -> None:
+    """The file of a node that came from 4.1: with `inherits: trie` alone 5.0 does not start ("inherits unknown trie")."""
+    target, yaml = package(tmp_path), tmp_path / "conf/cassandra.yaml"
+    why = "its file has no memtable.configurations.trie.class_name, which it needs"
+    for text in ("", "memtable:\n  configurations:\n    default:\n      class_name: SkipListMemtable\n"):
+        yaml.write_text(f"cluster_name: trimtab\n{text}")
+        states = target.states()
+        assert [name for name, state in states.items() if state.lock_reason == why] == [
+            "memtable_type",
+            "memtable_shards",
+        ]
+        with pytest.raises(ApplyError, match=why):
+            target.preflight(Config({"memtable_type": "trie"}))
+        assert "memtable_type" not in target.advise(Context("", clients=4))
+    kinds = "    skiplist:\n      class_name: SkipListMemtable\n    trie:\n      class_name: TrieMemtable\n"
+    yaml.write_text(f"memtable:\n  configurations:\n{kinds}    default:\n      inherits: skiplist\n")
+    states = target.states()
+    assert not states["memtable_type"].lock_reason
+    assert not states["memtable_shards"].lock_reason
+
+
+def test_a_sync_that_the_node_refuses_beside_its_period_is_not_searched(tmp_path: Path) -> None:
+    """Whatever class is unlocked: two of three configs would end the start of the node."""
+    context = Context("", clients=4)
+
+    def rules(text: str, *names: str) -> list[str]:
+        (tmp_path / "conf/cassandra.yaml").write_text(text)
+        return [rule.text for rule in target.constraints(names, context) if "commitlog_sync" in rule.names]
+
+    target = package(tmp_path)
+    assert rules("commitlog_sync: periodic\ncommitlog_sync_period: 10s\n", "commitlog_sync", "concurrent_reads")
+    assert not rules("commitlog_sync: periodic\ncommitlog_sync_period: 10s\n", "concurrent_reads")
+    assert not rules("commitlog_sync: batch\n", "commitlog_sync"), "what runs is no such"
 
 
 def test_a_setting_that_the_file_has_by_its_earlier_name_is_locked(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ SAMPLES = {
         added={"storage.configString#eviction.threads_max": "6", "storage.configString#io_capacity.total": "7"},
         kept=("# here", "cache_overhead=8"),
     ),
-    "directives (redis)": CodecSample(
-        codec=codec_of("directives"),
-        text='# redis\nport 6379\nsave 900 1\nrequirepass "a b"\nclient-output-buffer-limit normal 0 0 0\n',
+    "redis": CodecSample(
+        codec=codec_of("redis"),
+        text='# redis, as on C:\\\nport 6379\nsave 900 1\nrequirepass "a b"\nclient-output-buffer-limit normal 0 0 0\n',
         changes={"port": "6380", "save": "60 1000", "requirepass": "c"},
         added={"maxmemory": "100mb", "io-threads": "2"},
         kept=("# redis", 'requirepass "'),
@@ -135,6 +135,7 @@ FORMS = {
     "ini": ["{key} = {value}", "{key}={value} ; why"],
     "yaml": ["{key}: {value}", '{key}:  "{value}"  # why'],
     "directives": ["{key} {value}", '  {key}   "{value}"'],
+    "redis": ["{key} {value}", '\t{key}   "{value}"'],
     "nginx": ["{key} {value};", "  {key}  '{value}' ; # why"],
     "jvm": ["-XX:{key}={value}", "  -XX:{key}={value}  -Xlog"],
 }
@@ -218,6 +219,7 @@ TWICE = {
     "ini": ("[s]\na = 1\n[s]\na = 3\n", "s.a"),
     "yaml": ("a: 1\nb: 2\na: 3\n", "a"),
     "directives": ("A 1\nb 2\na 3\n", "a"),
+    "redis": ("A 1\nb 2 \\\na 3\n", "a"),
     "nginx": ("a 1; b 2; a 3;", "a"),
     "xml": ('<s><c a="1"/><c a="2"/></s>', "s/c@a"),
     "jvm": ("-Xmx1g\n-Xmx2g\n", "-Xmx"),
@@ -276,6 +278,7 @@ def test_a_key_that_had_no_value_goes_where_somebody_has_added_it_again() -> Non
         ("yaml", "a: [1,\n  2]\n", "a", "3", "no plain value on one line"),
         ("yaml", "a: 5\n", "a.b", "3", "'a' is not one mapping"),
         ("yaml", "a:\n  - 1\n", "a.b", "3", "'a' is not one mapping"),
+        ("yaml", "a: {c: 1}\n", "a.b", "3", "(?s)'a' is not one mapping.*hint: .*each key on a separate line"),
         ("yaml", "a: # why\n- x: 1\nb: 2\n", "a.b.c", "3", "'a' is not one mapping"),
         ("yaml", "a: 5\n", "a", "x: y", "cannot be written|other entries"),
         ("xml", "<a/>", "b@c", "1", "has 0 such elements"),
@@ -375,6 +378,17 @@ def test_a_block_with_a_bracket_among_its_words_ends_where_it_ends() -> None:
     assert [(entry.address, entry.value) for entry in codec.entries(text)] == [*zip(addresses, "1234", strict=True)]
     assert codec.find(text, "B") is None
     assert codec.write(text, {"IfModule event.B": "9"}) == text.replace("B 2", "B 9")
+
+
+def test_a_backslash_carries_a_line_on_in_httpd_alone() -> None:
+    """Redis reads line by line: what follows such a comment counts, and a second line of ours would stand beside it."""
+    text = "# moved from C:\\redis\\\nmaxmemory 1gb\n"
+    assert codec_of("directives").find(text, "maxmemory") is None
+    codec = codec_of("redis")
+    found = codec.find(text, "maxmemory")
+    assert found is not None
+    assert (found.value, found.line) == ("1gb", 2)
+    assert codec.write(text, {"maxmemory": "2gb"}) == text.replace("1gb", "2gb")
 
 
 def test_a_java_that_only_checks_its_options_opens_no_log_and_no_port() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import conf, folder, made
 from trimtab.space import Config
 from trimtab.study.rollback_point import file_of, keep_point, point_of
@@ -25,7 +25,7 @@ __all__ = ["folder"]
 
 @pytest.fixture
 def program(folder: Path) -> Iterator[ProgramTarget]:
-    run = f"{sys.executable} program.py {folder}"
+    run = f"{PYTHON} program.py {folder}"
     target = made(folder, run=run, health=f"test -f {folder}/seen", restart_timeout_s=30)
     target.open()
     yield target

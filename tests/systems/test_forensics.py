@@ -39,6 +39,10 @@ LINES = [
     ('LOG:  could not bind IPv4 address "127.0.0.1": Address already in use', Fault.ENVIRONMENT),
     ('PANIC:  could not write to file "pg_wal/xlogtemp.1": No space left on device', Fault.RESOURCE),
     ("ERREUR:  53100: n'a pas pu", Fault.RESOURCE),
+    (
+        'ERROR:  could not resize shared memory segment "/PostgreSQL.1" to 67146080 bytes: No space left on device',
+        Fault.CONFIG,
+    ),
     ("ERROR:  out of memory", Fault.RESOURCE),
 ]  # fmt: skip
 

@@ -289,6 +289,11 @@ def test_each_setting_can_be_changed_and_comes_back(web: Any) -> None:
     assert web.snapshot().values == found.values
 
 
+def test_directives_that_older_modules_lack_are_tuned_here(web: Any) -> None:
+    states = web.states()
+    assert [states[name].lock_reason for name in ("H2MaxDataFrameLen", "H2OutputBuffering")] == ["", ""]
+
+
 def test_doctor_and_the_endpoint_say_where_it_is(web: Any) -> None:
     endpoint = web.endpoint()
     assert (endpoint.protocol, endpoint.host) == ("http", "127.0.0.1")

@@ -241,13 +241,13 @@ def test_the_disk_is_that_of_the_other_targets_and_recovery_knows_it(folder_on_d
 def test_that_a_config_cannot_stay_is_known_before_anything_is_changed(tmp_path: Path) -> None:
     target = linux(tmp_path)
     assert isinstance(target, LastingTarget)
-    with pytest.raises(ApplyError, match="cannot be made to stay: .* is empty again after a restart of the machine"):
+    with pytest.raises(ApplyError, match="cannot be made to stay: .* has the kernel's usual value again after"):
         target.require_lasting(OTHER)
 
 
 @on_the_kernel
 def test_a_config_cannot_stay_and_the_lines_that_would_make_it_are_shown(opened: Any) -> None:
-    with pytest.raises(ApplyError, match="is empty again after a restart of the machine") as caught:
+    with pytest.raises(ApplyError, match="has the kernel's usual value again after a restart of the machine") as caught:
         opened.apply(OTHER, stays=True)
     assert caught.value.hint == "put the printed lines into a file of /etc/tmpfiles.d"
     assert opened.fragment(OTHER).splitlines() == [

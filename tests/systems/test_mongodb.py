@@ -14,7 +14,7 @@ from trimtab.systems.base import KnobState
 from trimtab.systems.codec import CodecError, codec_of
 from trimtab.systems.codec.mongod_conf import MongodConf
 from trimtab.systems.dump import printed_values
-from trimtab.systems.file_knobs import knob_of
+from trimtab.systems.file_knobs import knob_of, unknown_value
 from trimtab.systems.mongodb.values import ENGINE, RUNTIME, as_conf, commands_of, counters_of, names_of, values_of
 from trimtab.systems.rules import advised, memory_of
 from trimtab.testing.codec_suite import CodecSample, CodecSuite
@@ -225,6 +225,33 @@ setParameter:
     assert commands_of("", now, {"setParameter.logicalSessionRefreshMillis": "60000"}) == []
 
 
+@pytest.mark.parametrize("name", ["concurrency_algorithm", "read_tickets", "write_tickets"])
+def test_tickets_of_7_0_and_their_algorithm_count_at_the_start(name: str) -> None:
+    """A mongod refuses another algorithm at run time, and 0 tickets, which it shows while none are given, at any time."""
+    entry = catalogue().knob[name]
+    assert entry.restart == "restart"
+    address = catalogue().address_of(name)
+    assert commands_of("", {address: "20"}, {address: "0"}) == []
+    if name != "concurrency_algorithm":
+        knob = knob_of(name, entry, {"memory": 2.0**33, "cores": 4.0, "disk": 1e11}, must_restart=False)
+        assert unknown_value(entry, knob, 0) == "", "as found in nearly all: it would be locked"
+        assert not knob.contains(0), "nor is it tried"
+
+
+def test_settings_of_the_engine_that_parameters_gave_it_are_those_in_use() -> None:
+    """Or the way back of a change without a restart would set the catalogue's defaults, which are not those of all versions."""
+    gave = {"IdleTime": 100000, "Minimum": 250, "ScanInterval": 10}
+    parameters = {**PARAMETERS, **{f"wiredTigerFileHandleClose{name}": value for name, value in gave.items()}}
+    address = f"{ENGINE}file_manager.close_handle_minimum"
+    assert values_of(parameters, OPTIONS, STATUS)[address] == "250"
+    assert values_of(parameters, OPTIONS, STATUS)[f"{ENGINE}file_manager.close_idle_time"] == "100000"
+    later = {**parameters, RUNTIME: "file_manager=(close_handle_minimum=500)"}
+    assert values_of(later, OPTIONS, STATUS)[address] == "500", "what was set since"
+    in_file = {**OPTIONS, "parsed": {"storage": {"wiredTiger": {"engineConfig": {
+        "configString": "file_manager=(close_handle_minimum=90)"}}}}}  # fmt: skip
+    assert values_of(parameters, in_file, STATUS)[address] == "90"
+
+
 def test_the_threshold_of_slow_operations_is_the_profilers() -> None:
     now = values_of(PARAMETERS, OPTIONS, STATUS, {**PROFILE, "slowms": 70})
     assert now["operationProfiling.slowOpThresholdMs"] == "70"
@@ -375,10 +402,45 @@ def test_what_the_engine_would_lower_in_silence_is_an_order(kind: str) -> None:
     assert ("eviction_updates_trigger", "eviction_trigger") in orders
 
 
+def test_a_reload_reads_the_file_that_the_study_names(tmp_path: Path) -> None:
+    """And not that of the first mongod of this machine."""
+
+    def conf(**table: Any) -> str:
+        kind = plugins.load("targets", "mongodb")
+        target: Any = kind.from_settings("db", table, state_dir=tmp_path, directory=tmp_path)
+        return str(target._reach.words(target.settings.reload)[5])
+
+    assert conf() == "/etc/mongod.conf"
+    assert conf(files={"conf": "second.conf"}) == f"{tmp_path}/second.conf"
+    assert conf(files={"conf": "second.conf"}, names={"conf": "/x"}) == "/x"
+
+
+def test_a_mongod_whose_file_was_written_for_its_next_start_is_not_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restart of Trimtab's would bring in another folder of data, or users, and so would the way back."""
+    conf, port = tmp_path / "mongod.conf", "net:\n  port: 27017\n"
+    target: Any = plugins.load("targets", "mongodb").from_settings(
+        "db", {"files": {"conf": str(conf)}}, state_dir=tmp_path
+    )
+    monkeypatch.setattr(target._reach, "is_up", lambda: True)
+    monkeypatch.setattr(target._says, "_printed", lambda *_: as_conf(values_of(PARAMETERS, OPTIONS, STATUS)))
+
+    def apart(text: str) -> list[str]:
+        conf.write_text(f"{port}{text}")
+        return [*target._pending._disagreeing()]
+
+    assert apart("storage:\n  dbPath: /var/lib/mongodb\n") == []
+    assert apart("storage:\n  dbPath: /new\nsecurity:\n  authorization: enabled\n") == [
+        f"storage.dbPath=/var/lib/mongodb, and /new by {conf}",
+        f"security.authorization='', and enabled by {conf}",
+    ]
+
+
 def test_a_live_change_waits_for_no_line_in_the_log(tmp_path: Path) -> None:
     """A mongod writes "Waiting for connections" at its start alone, and nothing of the kind once a parameter is set."""
     (log := tmp_path / "mongod.log").touch()
-    table = {"restart": "true", "pid_file": str(tmp_path / "pid"), "log_file": str(log), "restart_timeout_s": 0.2}
+    table = {"restart": "true", "pid_file": str(tmp_path / "pid"), "log_file": str(log), "restart_timeout_s": 5}
     target: Any = plugins.load("targets", "mongodb").from_settings(
         "db", {**table, "reload": "true"}, state_dir=tmp_path
     )

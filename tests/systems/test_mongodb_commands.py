@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.needs import require
 from tests.servers.mongodb import private_mongodb
-from tests.systems.fake_mongod import PARAMETERS, FakeClient, FakeMongoError, catalogue
+from tests.systems.fake_mongod import PARAMETERS, FakeClient, FakeMongoError, FakeSilenceError, catalogue
 from trimtab import plugins
 from trimtab.errors import TargetError
 from trimtab.systems.mongodb.__main__ import main
@@ -24,6 +25,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     library, errors = ModuleType("pymongo"), ModuleType("pymongo.errors")
     library.MongoClient = FakeClient  # type: ignore[attr-defined]
     errors.PyMongoError = errors.ConfigurationError = FakeMongoError  # type: ignore[attr-defined]
+    errors.ConnectionFailure = FakeSilenceError  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pymongo", library)
     monkeypatch.setitem(sys.modules, "pymongo.errors", errors)
     monkeypatch.setattr(FakeClient, "logins", [])
@@ -65,6 +67,23 @@ def test_a_parameter_that_the_mongod_refuses_is_told(
 
 
 @pytest.mark.usefixtures("client")
+def test_a_mongod_that_cannot_be_reached_is_told_as_such_and_in_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It refuses nothing; and a health command is ended after 10 s, with what it would have said."""
+    refused = "127.0.0.1:1: [Errno 111] Connection refused (configured timeouts: connectTimeoutMS: 10000.0ms)"
+    monkeypatch.setattr(
+        FakeClient, "silence", f"{refused}, Timeout: 5.0s, Topology Description: <TopologyDescription id: 6>"
+    )
+    monkeypatch.setattr(FakeClient, "waits_ms", [])
+    assert main(["mongodb://127.0.0.1:1/", "--ping"]) == main(["mongodb://127.0.0.1:1/", "--values"]) == 1
+    assert FakeClient.waits_ms == [5_000, 10_000]
+    first, hint, *_ = capsys.readouterr().err.splitlines()
+    assert first == f"error: the mongod does not answer: {refused}"
+    assert hint.startswith("hint: is this its address (names.server), with tls=true")
+
+
+@pytest.mark.usefixtures("client")
 def test_parameters_are_those_of_this_version(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +101,23 @@ def test_parameters_are_those_of_this_version(
     assert lacks("6.0.14", "tcmallocMaxTotalThreadCacheBytes") == set()
     assert lacks("7.0.5", "tcmallocMaxTotalThreadCacheBytes") == {"journal_enabled"}
     assert lacks("8.0.4", "tcmallocMaxPerCPUCacheSize") == {"journal_enabled", "release_rate"}
+
+
+@pytest.mark.usefixtures("client")
+def test_a_member_of_a_replica_set_is_healthy_once_there_is_a_primary(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It answers before: a load that begins then is refused, and its config would be blamed."""
+    after_a_start = {"isWritablePrimary": False, "secondary": True, "setName": "rs0", "ok": 1.0}
+    for answer in (after_a_start, {"isWritablePrimary": False, "isreplicaset": True, "ok": 1.0}):
+        monkeypatch.setattr(FakeClient, "hello", answer)
+        assert main(["mongodb://h/", "--ping"]) == 1
+    told = capsys.readouterr().err
+    assert "waits for a primary of its replica set, setName='rs0'" in told
+    assert "rs.status() in mongosh says why" in told
+    for primary in ("h:27017", "other:27017"):
+        monkeypatch.setattr(FakeClient, "hello", {**after_a_start, "primary": primary})
+        assert main(["mongodb://h/", "--ping"]) == 0
 
 
 def test_a_reload_of_a_file_with_start_parameters_works(client: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -192,7 +228,7 @@ def test_commands_log_in_with_a_password_that_no_command_line_has(
                 "names": {"server": f"mongodb://{user}@127.0.0.1:{port}/?authSource=admin"},
                 "files": {"conf": str(conf)},
             }
-            more = {"run": f"{sys.executable} -V", "url": f"mongodb://{user}@127.0.0.1:{port}/"}
+            more = {"run": f"{PYTHON} -V", "url": f"mongodb://{user}@127.0.0.1:{port}/"}
             return plugins.load("targets", "mongodb").from_settings("db", {**table, **more}, state_dir=tmp_path)
 
         def pinged(user: str) -> Any:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.servers import free_port
 from tests.systems.program.conftest import cache, folder, made
 from trimtab import plugins
@@ -61,7 +62,7 @@ def server(folder: Path) -> Iterator[tuple[Any, int]]:
     (folder / "serve.py").write_text(SERVER)
     target = made(
         folder,
-        start=f"{sys.executable} {folder}/serve.py {port} {pid_file}",
+        start=f"{PYTHON} {folder}/serve.py {port} {pid_file}",
         stop="/bin/sh -c 'kill {pid}; rm " + str(pid_file) + "'",
         pid_file=str(pid_file),
         health=f"http://127.0.0.1:{port}/",

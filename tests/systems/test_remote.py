@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.servers import free_port
 from tests.systems.conftest import Server
 from trimtab.errors import ApplyError, LockedError, NoRestartError, RestoreError, TargetError, UsageError
@@ -260,8 +260,8 @@ def test_a_data_directory_that_cannot_be_written_is_told(local: PostgresTarget, 
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (f"{sys.executable} -c 'import sys; print(\"no unit\"); sys.exit(5)'", "failed with exit_code=5: no unit"),
-        (f"{sys.executable} -c 'import time; time.sleep(60)'", "did not end within timeout_s=1"),
+        (f"{PYTHON} -c 'import sys; print(\"no unit\"); sys.exit(5)'", "failed with exit_code=5: no unit"),
+        (f"{PYTHON} -c 'import time; time.sleep(60)'", "did not end within timeout_s=1"),
         ("/bin/true", "ended well, but the server was not restarted"),
         ("/no/such/command", "cannot run command='/no/such/command'"),
     ],

@@ -14,6 +14,7 @@ from trimtab.host import CommandResult, LocalHost
 from trimtab.systems import account, discovery, doctor
 from trimtab.systems.postgresql.session import _told
 from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.session import LoginRefusedError
 
 _NOT_IN = "the server's pg_hba.conf does not let this user in"
 MANY = {"systemctl": "/usr/bin/systemctl", "sudo": "/usr/bin/sudo", "/srv/again": "/srv/again"}
@@ -110,6 +111,10 @@ def test_a_packaged_server_is_restarted_as_its_machine_does(
             "FATAL:  unsupported startup parameter in options: statement_timeout",
             "a connection pooler such as pgbouncer",
         ),
+        (
+            "FATAL:  Feature not supported: RDS Proxy currently doesn’t support command-line options.",
+            "a connection pooler answers there",
+        ),
         ('root certificate file "root.crt" does not exist', "the certificate of the authority"),
         ("SSL error: certificate verify failed", "the server's certificate is not of the authority"),
         (
@@ -131,7 +136,27 @@ def test_a_packaged_server_is_restarted_as_its_machine_does(
         ('pg_hba.conf rejects connection for host "::1", user "x"', "a line of the server's pg_hba.conf rejects"),
         ('FATAL:  role "x" is not permitted to log in', "the role may not log in"),
         ('FATAL:  role "x" does not exist', "the user or the database does not exist"),
+        ('FATAL:  LDAP authentication failed for user "x"', "the server does not let this user in"),
+        (
+            'FATAL:  permission denied for database "x" DETAIL:  User does not have CONNECT privilege.',
+            "this user may not",
+        ),
+        ('FATAL:  database "x" is not currently accepting connections', "the database takes no logins"),
+        ('FATAL:  too many connections for role "x"', "this user has as many connections as its CONNECTION LIMIT"),
+        (
+            'FATAL:  too many connections for database "x"',
+            "the database has as many connections as its CONNECTION LIMIT",
+        ),
+        ('FATAL:  permission denied to set parameter "x"', "`options` in url sets what this user may not set"),
+        (
+            'FATAL:  unrecognized configuration parameter "x"',
+            "`options` in url names a setting that the server does not",
+        ),
+        ('FATAL:  invalid value for parameter "x": "1"', "`options` in url gives a setting a value"),
     ],
 )
 def test_the_words_of_a_login_that_fails_name_the_cause(said: str, told: str) -> None:
-    assert _told(psycopg.OperationalError(said), {"host": "h"}).message.startswith(told)
+    """Each is a refusal: no restart would change it, and none is made."""
+    error = _told(psycopg.OperationalError(said), {"host": "h"})
+    assert error.message.startswith(told)
+    assert isinstance(error, LoginRefusedError)

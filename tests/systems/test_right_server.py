@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import free_port
+from tests.servers.postgresql import switch_to
 from tests.systems.conftest import Server
 from trimtab.errors import TargetError
 from trimtab.host import LocalHost, peer_pid, process_name, process_numbers, process_use, works_in
@@ -93,10 +94,9 @@ def running(server: Server, data_dir: Path, *, unshared: bool = False, port: int
         options += ["-c", "listen_addresses="]
     argv = [str(server.bin_dir / "postgres"), "-D", str(data_dir), *options]
     words = ["unshare", "--net", "--pid", "--fork", "--mount-proc"] if unshared else []
-    user = ["setpriv", f"--reuid={server.account.uid}", f"--regid={server.account.gid}", "--clear-groups"]
     child = subprocess.Popen(
-        [*words, *user, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
+        [*words, *switch_to(server.account), *argv], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     until = time.monotonic() + 60
     while not _is_ready(data_dir):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import cache, folder, made
 from trimtab.errors import TargetError
 from trimtab.systems.store_probe import printed_counters, require_service, store_at
@@ -63,8 +63,8 @@ def test_a_socket_without_a_server_is_not_healthy(tmp_path: Path) -> None:
 
 
 def test_a_program_counts_by_its_command(folder: Path) -> None:
-    counting = f"{sys.executable} -c \"print('7 rows read')\""
-    target = made(folder, counters=counting, run=f"{sys.executable} program.py .")
+    counting = f"{PYTHON} -c \"print('7 rows read')\""
+    target = made(folder, counters=counting, run=f"{PYTHON} program.py .")
     assert target.counters() == {}
     target.open()
     try:

@@ -344,7 +344,7 @@ def test_a_node_that_somebody_has_stopped_and_changed_keeps_the_undo_open(
 
 def test_what_is_written_out_says_the_statement(channel: TableChannel, node: Node, tmp_path: Path) -> None:
     found = Snapshot(target="db", kind="cassandra", reach={}, files={"cql:shop.orders": file_to_json(channel.read())})
-    files = _write_out(tmp_path, "study", "tune", [(found, Own())])
+    files = _write_out(tmp_path, "study", "tune", [(found, Own(), ())])
     assert [file.name for file in files] == ["1-cql:shop.orders", "README.txt"]
     assert files[0].read_text() == LINES
     assert '\n  ALTER TABLE "shop"."orders" WITH bloom_filter_fp_chance = 0.01 AND caching =' in files[1].read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.needs import IS_FULL
 from tests.systems.private import killed, with_line
 from trimtab import plugins
@@ -67,7 +67,7 @@ def test_what_brings_jcmd_is_told_where_java_is_a_runtime_alone(state_dir: Path,
     )
     names = {name: str(tmp_path / name) for name in ("java", "jcmd")}
     table = {"kind": "tomcat", "memory": "1GiB", "health": f"test -e {ready}", "files": files, "names": names}
-    table["run"] = f"{sys.executable} {tmp_path / 'app.py'}"
+    table["run"] = f"{PYTHON} {tmp_path / 'app.py'}"
     target = plugins.load("targets", "tomcat").from_settings("app", table, state_dir=state_dir)
     with pytest.raises(TargetError, match=r"program='\S+/jcmd' is not installed here") as caught:
         target.open()

@@ -31,7 +31,7 @@ def made(tmp_path: Path) -> Callable[..., Any]:
         (tmp_path / "context.xml").write_text(f"<Context>\n{pools}</Context>\n")
         files = {name: str(tmp_path / f"{name}.xml") for name in ("server", "context")}
         table = {"kind": "tomcat", "memory": "1GiB", "knobs": "all", "files": files}
-        table |= {"pid_file": str(tmp_path / "pid"), "restart": "true"}
+        table |= {"pid_file": str(tmp_path / "pid"), "restart": "true", "unlock": ["semantics"]}
         return plugins.load("targets", "tomcat").from_settings("app", table, state_dir=tmp_path / "state")
 
     return make

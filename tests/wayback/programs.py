@@ -61,7 +61,7 @@ class ProgramWay(Way):
         super().__init__(folder, reach, templates)
         if cache is not None:
             self.cache = cache
-        if PROGRAMS.is_dir() and not (self.cache / "programs").exists():
+        if os.path.isdir(PROGRAMS) and not (self.cache / "programs").exists():
             (self.cache / "programs").symlink_to(PROGRAMS)
         self._port = free_port()
         self._packaged = {} if self.is_embedded else self._made()

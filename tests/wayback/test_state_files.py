@@ -218,7 +218,12 @@ def _lines(content: bytes | None) -> set[bytes]:
     return {line for line in (content or b"").splitlines() if not line.startswith(b"#")}
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=pytest.mark.full if c in ONLY_LONG else ()) for c in CASES])
+def _marks(case: str) -> list[pytest.MarkDecorator]:
+    long = [pytest.mark.full] if case in ONLY_LONG else []
+    return [*long, pytest.mark.needs("root")] if case.endswith("of another user") else long
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, marks=_marks(case)) for case in CASES])
 def test_a_damaged_state_file_is_told_and_does_no_harm(case: str, wreck: Wreck) -> None:
     wreck.reset()
     CASES[case](wreck)

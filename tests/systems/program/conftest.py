@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from trimtab.records import Context
 from trimtab.systems.program import ProgramTarget
 
@@ -108,7 +108,7 @@ def conf(folder: Path) -> str:
 def running(folder: Path) -> Iterator[ProgramTarget]:
     target = made(
         folder,
-        run=f"{sys.executable} program.py {folder}",
+        run=f"{PYTHON} program.py {folder}",
         health=f"test -f {folder}/seen",
         reload=f"/bin/sh -c 'kill -HUP $(cat {folder}/pid)'",
         restart_timeout_s=10,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import CATALOG, CONTEXT, made
 from trimtab.errors import ApplyError, TargetError
 from trimtab.space import Config
@@ -69,7 +69,7 @@ def test_a_command_that_fails_is_told(folder: Path, told: Path) -> None:
 
 
 def test_a_term_that_needs_one_is_left_out_while_the_program_does_not_run(folder: Path, told: Path) -> None:
-    target = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
+    target = made(folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen")
     assert set(target.memory(CONTEXT).use({})) - {"reserved"} == {"window"}
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import CATALOG, CONF, CONTEXT, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, LockedError, RestoreError, TargetError, UsageError
 from trimtab.host import LocalHost
@@ -88,7 +88,7 @@ def test_the_endpoint_carries_the_values(folder: Path) -> None:
 
 
 def test_constraints_memory_and_advice_are_the_catalogues(folder: Path) -> None:
-    target = made(folder, run=f"{sys.executable} program.py {folder}")
+    target = made(folder, run=f"{PYTHON} program.py {folder}")
     use = target.memory(CONTEXT).to_json(Config({"window": 1024}))
     assert use == {"windows": float(1 << 20), "rest": float(1 << 20), "budget": float(64 << 20)}
     texts = [each.label for each in target.constraints(("window", "level"), CONTEXT)]

@@ -1,7 +1,10 @@
-"""What somebody else writes into a program's file while Trimtab changes it never counts as Trimtab's."""
+"""What somebody else writes into a program's file while Trimtab changes it never counts as Trimtab's, nor as its way back."""
 
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,3 +58,23 @@ def test_so_is_one_in_a_file_that_an_earlier_change_has_written(folder: Path, mo
     target.restore(found)
     assert conf(folder) == CONF + THEIRS
     assert not (folder / "more.conf").exists()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_files_that_others_have_put_back_do_not_hide_that_the_program_uses_ours(
+    folder: Path, running: ProgramTarget, monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    """They bear their old date when they come from a backup, and a clock that was set forward makes the program look younger."""
+    found = running.snapshot()
+    own = running.apply(Config({"threads": 2})).own
+    backup = folder / "backup"
+    backup.write_text(CONF)
+    os.utime(backup, (1e9, 1e9))
+    backup.rename(folder / "squeeze.conf")
+    if is_whole:
+        now = time.time
+        monkeypatch.setattr("time.time", lambda: now() + 3600)
+    else:  # the tuner died before it had noted which process runs with the change
+        own = replace(own, picture={}, is_whole=False)
+    assert running.restore(found, own).restarted
+    assert (folder / "seen").read_text() == "None"

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import start_trimtab
+from tests.commands import PYTHON, start_trimtab
 from tests.faults import killed_at
 from tests.systems.program.conftest import CATALOG, made
 from trimtab.errors import TargetError, UsageError
@@ -76,7 +75,7 @@ def nobody_knows_it(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def vault(folder: Path) -> str:
     (folder / "vault.py").write_text(VAULT)
-    return f"{sys.executable} {folder}/vault.py {folder}"
+    return f"{PYTHON} {folder}/vault.py {folder}"
 
 
 def guarded(folder: Path, vault: str, address: str = ADDRESS, **more: Any) -> ProgramTarget:

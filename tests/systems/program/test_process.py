@@ -15,6 +15,7 @@ from typing import cast
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import CATALOG, CONF, PROGRAM, conf, made
 from trimtab.errors import ApplyError, ForeignChangeError, NoRestartError, TargetError, UsageError
 from trimtab.records import Fault
@@ -49,7 +50,7 @@ def test_a_reload_command_that_fails_is_told_from_a_config_that_does(
     """A moment's trouble is passed over. Of the command's failure only the evidence can tell; one that is not there says so."""
     (folder / "again.sh").write_text(f"echo >> n; [ $(wc -l < n) -gt {n_failures} ] || exit {code}\n")
     target = made(
-        folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload="/bin/sh again.sh"
+        folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen", reload="/bin/sh again.sh"
     )
     target.open()
     try:
@@ -68,9 +69,7 @@ def test_a_reload_command_that_is_missing_is_no_fault_of_the_config(folder: Path
     (folder / "again.sh").write_text("#!/bin/sh\n")
     again = folder / "again.sh"
     again.chmod(0o700)
-    target = made(
-        folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload=str(again)
-    )
+    target = made(folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen", reload=str(again))
     target.open()
     try:
         again.unlink()
@@ -96,7 +95,7 @@ def test_a_setting_without_a_place_of_its_own_has_the_value_of_another(folder: P
     more = burst.replace("burst", "surge").replace("default = 5", "default = 7").replace('"level"', '"burst"')
     more = more.replace("default_of", "default_times = 1.5\n        default_of")
     (folder / "catalog.toml").write_text(CATALOG + burst + more)
-    run = f"{sys.executable} program.py {folder}"
+    run = f"{PYTHON} program.py {folder}"
     target = made(folder, run=run, health=f"test -f {folder}/seen", reload="true", restart_timeout_s=10)
     target.open()
     found = target.snapshot()
@@ -132,7 +131,7 @@ def test_configuration_management_that_reverts_at_once_is_not_the_configs_fault(
     (folder / "backup").write_text(CONF)
     target = made(
         folder,
-        run=f"{sys.executable} program.py {folder}",
+        run=f"{PYTHON} program.py {folder}",
         health=f"test -f {folder}/seen",
         reload="cp backup squeeze.conf",
     )
@@ -174,7 +173,7 @@ def test_a_program_that_does_not_come_up_is_rescued(folder: Path, running: Progr
 def test_what_ran_already_is_found_again_and_stopped(folder: Path, running: ProgramTarget) -> None:
     pid = running._reach.pid
     assert pid is not None
-    again = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen")
+    again = made(folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen")
     assert again._reach.pid == pid
     running.close()
     assert again._reach.pid is None
@@ -210,7 +209,7 @@ def test_a_restart_command_that_restarts_nothing_is_told(folder: Path) -> None:
 @pytest.fixture
 def commanded(folder: Path) -> Iterator[Callable[[str], ProgramTarget]]:
     """A program that runs already; its restart command goes through a script, which looks first whether it may."""
-    start = f"({sys.executable} {folder}/program.py {folder} >/dev/null 2>&1 &)"
+    start = f"({PYTHON} {folder}/program.py {folder} >/dev/null 2>&1 &)"
     script = folder / "again"
 
     def target(may: str) -> ProgramTarget:
@@ -277,7 +276,7 @@ def test_a_start_command_that_fails_is_told(folder: Path) -> None:
 
 
 def test_health_that_never_comes_is_told(folder: Path) -> None:
-    target = made(folder, run=f"{sys.executable} program.py {folder}", health="false", restart_timeout_s=0.3)
+    target = made(folder, run=f"{PYTHON} program.py {folder}", health="false", restart_timeout_s=0.3)
     started = time.monotonic()
     with pytest.raises(TargetError, match="health='false' ended with exit_code=1: .*restart_timeout_s=0.3"):
         target.open()
@@ -329,7 +328,7 @@ def test_one_that_loads_is_waited_for_while_its_log_shows_that_it_gets_on(
     monkeypatch.setattr(command_lifecycle, "LogProgress", partial(LogProgress, clock=pace.monotonic))
     for module in (command_lifecycle, own_lifecycle):
         monkeypatch.setattr(module, "time", pace)
-    target = made(folder, run=f"{sys.executable} program.py {folder}", health=pace.health, restart_timeout_s=1.0)
+    target = made(folder, run=f"{PYTHON} program.py {folder}", health=pace.health, restart_timeout_s=1.0)
     try:
         if comes_up:
             target.open()
@@ -404,7 +403,7 @@ def test_a_program_without_a_process_is_where_its_address_is(folder: Path) -> No
 
 
 def test_without_a_memory_budget_the_machines_is_watched(folder: Path) -> None:
-    run = f"{sys.executable} program.py {folder}"
+    run = f"{PYTHON} program.py {folder}"
     target = made(folder, memory=None, run=run, health=f"test -f {folder}/seen", restart_timeout_s=10)
     target.open()
     try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import made
 from trimtab.errors import ApplyError
 from trimtab.space import Config
@@ -42,7 +42,7 @@ def used(folder: Path) -> dict[str, str]:
 
 
 def keeper(folder: Path, *, tells: bool = False) -> ProgramTarget:
-    keep = f"{sys.executable} -IS keeper.py {folder}"
+    keep = f"{PYTHON} -IS keeper.py {folder}"
     read = {"read": "sh read.sh {address}"} if tells else {}
     target = made(
         folder, run=f"{keep} run", health=f"test -s {folder}/used.json", reload=f"{keep} reload {{back}}", **read

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import conf, made
 from trimtab.errors import ApplyError, RestoreError
 from trimtab.records import Fault
@@ -96,9 +96,7 @@ def test_what_may_be_in_force_is_told_and_the_entry_waits_for_a_reload_that_work
 
 
 def test_a_restart_by_hand_ends_it_too(folder: Path) -> None:
-    target = made(
-        folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload="/bin/false"
-    )
+    target = made(folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen", reload="/bin/false")
     target.open()
     try:
         found = target.snapshot()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.servers.redis import Redis, started
-from tests.systems.program.conftest import conf, made
+from tests.systems.program.conftest import CATALOG, conf, made
 from tests.systems.program.test_reload_back import CONF, KEEPER, READ, used
 from trimtab.errors import TargetError
 from trimtab.space import Config
@@ -83,6 +83,45 @@ def test_what_a_restart_would_change_by_itself_is_told_before_anything_is_change
     target.snapshot()
 
 
+def test_a_start_that_would_load_other_data_is_told_before_anything_is_changed(folder: Path) -> None:
+    """By something that is no knob."""
+    path = 'path = "squeeze.conf"\n'
+    (folder / "catalog.toml").write_text(CATALOG.replace(path, f'{path}must_agree = ["name", "other"]\n'))
+    (folder / "used").write_text("level 3\nthreads 1\nwindow 512k\nchecksum yes\nname X\n")
+    run = f"{PYTHON} -IS program.py {folder}"
+    target = made(folder, run=run, health=f"test -f {folder}/seen", read="sh -c 'cat used' {addresses}")
+    target.open()
+    try:
+        target.snapshot()
+        (folder / "squeeze.conf").write_text(conf(folder).replace("name = x", "name = y"))
+        with pytest.raises(TargetError, match=r"what no trial may change: name=X, and y by \S+/squeeze.conf") as caught:
+            target.snapshot()
+        assert "set it in the running program first" in (caught.value.hint or ""), "a restart by hand is worse"
+        values = next(text for name, is_fine, text in target.doctor() if name == "values" and not is_fine)
+        assert values.startswith("name=X, and y by ")
+        assert target._pending.differing(target.states(), can_restart=False) == ()
+    finally:
+        target.close()
+
+
+@pytest.mark.service
+@pytest.mark.needs("redis")
+def test_a_redis_that_would_begin_an_empty_append_only_file_is_not_restarted(redis: Redis) -> None:
+    """It would load nothing, and save that over its keys: `appendonly` is switched on in the running server first. Nor is one
+    restarted that `redis-cli` does not ask."""
+    redis.conf.write_text(f"{redis.conf.read_text()}appendonly yes\n")
+    target, pid = opened(redis), redis.pid
+    with pytest.raises(TargetError, match=r"what no trial may change: appendonly=no, and yes by \S+/redis.conf"):
+        target.snapshot()
+    assert redis.pid == pid
+    subprocess.run([*redis.cli.split(), "config", "set", "appendonly", "yes"], check=True)
+    target.snapshot()
+    redis.conf.write_text(redis.conf.read_text().replace(f"port {redis.port}\n", "port 1\n"))
+    with pytest.raises(TargetError, match=rf"port={redis.port}, and 1 by ") as caught:
+        target.snapshot()
+    assert (caught.value.hint or "").startswith("is it the program of this file that is asked, ")
+
+
 @pytest.mark.service
 @pytest.mark.needs("redis")
 def test_another_spelling_of_what_is_in_use_is_fine(redis: Redis) -> None:
@@ -125,7 +164,7 @@ def keeper(folder: Path) -> Iterator[ProgramTarget]:
     (folder / "squeeze.conf").write_text(CONF)
     (folder / "keeper.py").write_text(KEEPER.replace("while True:", ready))
     (folder / "read.sh").write_text(READ)
-    keep = f"{sys.executable} -IS keeper.py {folder}"
+    keep = f"{PYTHON} -IS keeper.py {folder}"
     more = {"read": "sh read.sh {address}", "health": f"grep -qx {{pid}} {folder}/ready"}
     target = made(folder, run=f"{keep} run", reload=f"{keep} reload {{back}}", **more)
     target.open()

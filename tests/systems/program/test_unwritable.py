@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import PYTHON
 from tests.systems.program.conftest import CONF, conf, made
 from trimtab.errors import ApplyError
 from trimtab.host import Folder
@@ -22,7 +22,7 @@ from trimtab.trial.forensics import Sentinel
 
 @pytest.fixture
 def target(folder: Path) -> Iterator[ProgramTarget]:
-    found = made(folder, run=f"{sys.executable} program.py {folder}", health=f"test -f {folder}/seen", reload="true")
+    found = made(folder, run=f"{PYTHON} program.py {folder}", health=f"test -f {folder}/seen", reload="true")
     found.open()
     yield found
     found.close()

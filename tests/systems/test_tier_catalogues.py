@@ -1,0 +1,142 @@
+"""What the catalogues of httpd, Tomcat, the Java machine and Linux say, on settings as packages and people have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trimtab import plugins
+from trimtab.space import Value, amount
+from trimtab.systems import KnobState
+from trimtab.systems.codec.scalar import offered_words
+from trimtab.systems.plays import fitting_plays
+from trimtab.systems.rules import advised, constraints, memory_of
+
+DEBIAN: Mapping[str, Value] = {
+    "StartServers": 2, "MinSpareThreads": 25, "MaxSpareThreads": 75, "ThreadLimit": 64, "ThreadsPerChild": 25,
+    "MaxRequestWorkers": 150,
+}  # fmt: skip
+"""What the file mpm_event.conf of Debian's and Ubuntu's package has."""
+
+OLD_HTTPD = """#!/bin/sh
+case "$*" in
+  *H2MaxDataFrameLen*) echo "Invalid command 'H2MaxDataFrameLen', perhaps misspelled" >&2; exit 1;;
+  *DUMP_MODULES*) echo "Loaded Modules:"; echo " mpm_event_module (shared)"; echo " http2_module (shared)";;
+esac
+"""
+
+
+def _example(kind: str, folder: Path, running: Mapping[str, Value]) -> tuple[Any, dict[str, KnobState]]:
+    """The catalogue of a kind, and its knobs at their defaults but for those that are `running`."""
+    target = plugins.load("targets", kind).from_settings("x", {"memory": "8GiB"}, state_dir=folder)
+    knobs = {name: target._example_knob(name) for name in target.catalog.knob}
+    return target.catalog, {n: KnobState(knob=own, running=running.get(n, own.default)) for n, own in knobs.items()}
+
+
+def _facts(**more: float) -> dict[str, float]:
+    facts = {"memory": 2.0**33, "cores": 4.0, "connections": 1.0, "disk": 1e11, "clients": 64.0, "read_share": 0.5}
+    return {**facts, "analytic": 0.0, "ssd": 1.0, "hdd": 0.0, **more}
+
+
+@pytest.mark.parametrize(
+    ("kind", "play", "running", "facts", "settings"),
+    [
+        ("tomcat", "large_pool", {"maxTotal": 100, "maxIdle": 8}, {}, {"maxTotal": 100, "maxIdle": 16}),
+        ("tomcat", "large_pool", {"maxTotal": 8, "maxIdle": -1}, {}, {"maxTotal": 16, "maxIdle": -1}),  # all stay idle
+        (
+            "tomcat",
+            "few_threads",
+            {"maxThreads": 20, "minSpareThreads": 10},
+            {},
+            {"maxThreads": 20, "minSpareThreads": 10},
+        ),
+        ("tomcat", "a_thread_for_each_client", {"maxThreads": 1000}, {"clients": 300.0}, {"maxThreads": 1000}),
+        ("tomcat", "one_collecting_thread_a_core", {"ParallelGCThreads": 2}, {}, {"ParallelGCThreads": 2}),
+        ("tomcat", "one_collecting_thread_a_core", {"ParallelGCThreads": 6}, {}, {"ParallelGCThreads": 4}),
+        ("tomcat", "long_pauses_allowed", {"MaxGCPauseMillis": 1000}, {}, {"MaxGCPauseMillis": 1000}),
+        ("httpd", "few_workers", {"MaxRequestWorkers": 50}, {"clients": 600.0}, {"MaxRequestWorkers": 50}),
+        ("httpd", "long_keep_alive", {"KeepAliveTimeout": 60}, {}, {"KeepAliveTimeout": 60}),
+        ("httpd", "short_keep_alive", {"KeepAliveTimeout": 60}, {"clients": 600.0}, {"KeepAliveTimeout": 2}),
+        ("linux", "long_read_ahead", {"read_ahead_kb": 8192}, {"analytic": 1.0}, {"read_ahead_kb": 8192}),
+        ("linux", "short_read_ahead", {"read_ahead_kb": 128}, {}, {"read_ahead_kb": 32}),
+    ],
+)
+def test_a_play_with_a_way_never_goes_the_other_way(
+    kind: str, play: str, running: dict[str, Value], facts: dict[str, float], settings: dict[str, Value], tmp_path: Path
+) -> None:
+    """A play for more connections gave a pool of 100 only 16: what runs has it already then, and the play is left out."""
+    catalog, states = _example(kind, tmp_path, running)
+    (found,) = fitting_plays({play: catalog.play[play]}, states, _facts(**facts))
+    assert found.settings == settings
+
+
+def _broken(catalog: Any, states: Mapping[str, KnobState], settings: Mapping[str, Value]) -> list[str]:
+    values = {**{name: state.running for name, state in states.items()}, **settings}
+    rules = constraints(catalog, tuple(states), states, _facts())
+    return [
+        rule.name
+        for rule in rules
+        if not rule.is_met({n: values[n] for n in rule.names}, {n: states[n].knob for n in rule.names})
+    ]
+
+
+@pytest.mark.parametrize("clients", [12.0, 600.0, 1000.0])
+def test_plays_and_advice_fit_the_httpd_of_debian_whole(clients: float, tmp_path: Path) -> None:
+    """Its 75 idle threads at most leave no room for a process of 64 beside the 25 at least."""
+    catalog, states = _example("httpd", tmp_path, DEBIAN)
+    assert _broken(catalog, states, {}) == []
+    plays = {name: play for name, play in catalog.play.items() if "ThreadsPerChild" in play.settings}
+    found = fitting_plays(plays, states, _facts(clients=clients))
+    assert {play.name: _broken(catalog, states, play.settings) for play in found} == {play.name: [] for play in found}
+    assert {play.settings["ThreadsPerChild"] for play in found} == {64}
+    workers = ("ThreadsPerChild", "MaxSpareThreads", "MaxRequestWorkers")
+    advice = {name: round(amount(str(catalog.advice[name]), {"clients": clients})) for name in workers}
+    assert _broken(catalog, states, advice) == []
+
+
+def test_a_directive_that_this_httpd_does_not_know_is_locked(tmp_path: Path) -> None:
+    """That of Ubuntu 22.04 and Red Hat 8 refuses a file that names it, and with it every trial of its set."""
+    control, conf, head = tmp_path / "httpd", tmp_path / "conf.d" / "zz.conf", tmp_path / "httpd.conf"
+    control.write_text(OLD_HTTPD)
+    control.chmod(0o755)
+    conf.parent.mkdir()
+    head.write_text("ServerName x\n")
+    table = {"kind": "httpd", "memory": "1GiB", "knobs": "all", "names": {"control": str(control)}}
+    table |= {"files": {"conf": str(conf), "head": str(head)}, "pid_file": str(tmp_path / "pid"), "restart": "true"}
+    states = plugins.load("targets", "httpd").from_settings("web", table, state_dir=tmp_path / "state").states()
+    assert states["H2OutputBuffering"].lock_reason == states["H2WindowSize"].lock_reason == ""
+    assert states["H2MaxDataFrameLen"].lock_reason == (
+        "it needs an httpd with mod_http2 2.0.13 or later, which this program is not"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory", "collector"),
+    [(1, 8 << 30, None), (4, 1 << 30, None), (2, 1792 << 20, "G1"), (8, 8 << 30, "G1")],
+)
+def test_g1_is_advised_where_java_would_take_it_by_itself(
+    cores: int, memory: int, collector: str | None, tmp_path: Path
+) -> None:
+    """On a machine with one core, or less memory, Java takes the serial collector."""
+    catalog, states = _example("tomcat", tmp_path, {"collector": "Serial"})
+    facts = _facts(cores=float(cores), memory=float(memory))
+    model = memory_of(catalog, states, facts, budget_bytes=memory)
+    assert advised(catalog, states, facts, model).get("collector") == collector
+
+
+@pytest.mark.parametrize(("heap_mb", "is_met"), [(32736, True), (32768, False)])
+def test_a_heap_of_32_gb_has_no_references_of_four_bytes(heap_mb: int, is_met: bool, tmp_path: Path) -> None:
+    """Java 17 with -Xmx32g says UseCompressedOops=false; with -Xmx32736m, true."""
+    catalog, states = _example("tomcat", tmp_path, {})
+    broken = _broken(catalog, states, {"MaxHeapSize": heap_mb << 20, "UseCompressedOops": True})
+    assert ("references of four bytes need a heap below 32 GB" not in broken) is is_met
+
+
+def test_a_disk_without_schedulers_offers_none() -> None:
+    """Kernel 5.10 and 6.1 show the word alone for a RAID, and take any other without a word."""
+    assert offered_words("none\n") == ("none",)
+    assert offered_words("[none] mq-deadline kyber bfq\n") == ("none", "mq-deadline", "kyber", "bfq")
+    assert offered_words("1\n") == ()
