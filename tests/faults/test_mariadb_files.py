@@ -39,7 +39,7 @@ def test_C1_C5_mariadb_our_file_written_by_somebody_else_stops_the_study(own_mar
     assert f"file={str(include)!r} was changed by somebody else" in error.message
     assert "our own changes were taken back: sort_buffer_size=2097152" in error.message
     waits = (
-        "thread_stack=262144: waits for a restart, which was not made because it would bring changes of somebody else's"
+        "thread_stack=1048576: waits for a restart, which was not made because it would bring changes of somebody else's"
     )
     assert waits in error.message
     assert include.read_bytes() == b"[mysqld]\n" + FOREIGN, "only our own lines were taken out"
@@ -60,7 +60,7 @@ def test_C1_mariadb_a_file_that_cannot_be_parsed_is_not_overwritten(own_maria: M
     before = take_picture(own_maria.server)
     error = stopped(own_maria, script)
     assert f"file={str(other)!r} was added by somebody else" in error.message
-    assert "thread_stack=262144: waits for a restart" in error.message
+    assert "thread_stack=1048576: waits for a restart" in error.message
     assert own_maria.server.query("SELECT @@GLOBAL.sort_buffer_size") == [(2097152,)], "it serves, with what can be had"
     assert b"garbage" in other.read_bytes()
     other.unlink()

@@ -33,7 +33,7 @@ from trimtab.trial import MeasurePlan
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
-CHANGES: dict[str, Value] = {"sort_buffer_size": 4 << 20, "thread_stack": 262_144}
+CHANGES: dict[str, Value] = {"sort_buffer_size": 4 << 20, "thread_stack": 1 << 20}
 LONG = pytest.mark.full
 
 
@@ -111,9 +111,9 @@ FATAL: tuple[dict[str, Value], ...] = (
     {"tmpdir": "/no/such/folder"},
     {"innodb_flush_method": "bogus"},
     {"innodb_page_size": 8192},
-    {"innodb_buffer_pool_size": 1 << 49, "thread_stack": 262_144},
+    {"innodb_buffer_pool_size": 1 << 49, "thread_stack": 1 << 20},
     {"sort_buffer_size": "many"},
-    {"no_such_variable": 1, "thread_stack": 262_144},
+    {"no_such_variable": 1, "thread_stack": 1 << 20},
     {"innodb_data_file_path": "ibdata1:1G"},
     {"character_set_server": "bogus"},
 )

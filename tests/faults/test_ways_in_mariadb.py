@@ -153,7 +153,7 @@ def test_a_kill_is_undone_by_the_deadman_and_by_recover(
 ) -> None:
     place, way = own_maria, prepare(own_maria, make)
     before, base = take_picture(place.server), dict(place.environment)
-    sets = (*SETS, "--set", "thread_stack=256KB") if "restart" in way.target else SETS
+    sets = (*SETS, "--set", "thread_stack=1MB") if "restart" in way.target else SETS
     place.environment = {**base, **way.environment}
     doctor = place.run("doctor", "study.toml")
     assert doctor.code == 0, doctor.out + doctor.err
@@ -183,7 +183,7 @@ def test_a_target_from_the_journal_knows_files_and_process_of_a_server_that_is_d
     """And so `recover` can take away what a resize of the redo log has left behind, and waits for the crash recovery."""
     place, server = own_maria, own_maria.server
     before = take_picture(server)
-    run_killed(place, APPLY, arguments=(*SETS, "--set", "thread_stack=256KB"), with_deadman=True)
+    run_killed(place, APPLY, arguments=(*SETS, "--set", "thread_stack=1MB"), with_deadman=True)
     (entry,) = Journal(place.state).open_entries()
     (snapshot,) = entry.snapshots
     target = MysqlTarget.from_snapshot(snapshot, state_dir=place.state)

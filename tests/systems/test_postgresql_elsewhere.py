@@ -221,7 +221,7 @@ def test_a_real_of_ours_is_known_where_only_values_in_use_are_seen(
 
 @pytest.mark.service
 def test_a_role_that_may_not_see_the_files_takes_its_reals_back(server: Server, state_dir: Path) -> None:
-    names = ("random_page_cost", "jit_above_cost", "vacuum_cost_delay")
+    names = ("random_page_cost", "cpu_tuple_cost", "vacuum_cost_delay")
     with server.admin() as admin:
         admin.execute("CREATE ROLE costs LOGIN PASSWORD 'let-me-in'")
         admin.execute("GRANT pg_monitor TO costs")
@@ -233,7 +233,7 @@ def test_a_role_that_may_not_see_the_files_takes_its_reals_back(server: Server, 
     try:
         target.open()
         found = target.snapshot()
-        for values in ((2.0, 1_000_000.0, 2.0), (1 / 3, 2 / 3, 0.5)):
+        for values in ((2.0, 1_000_000.0, 2.0), (4 / 3, 0.1 / 3, 0.5)):
             target.apply(Config(dict(zip(names, values, strict=True))))
         undone = target.restore(found)
         assert not undone.left

@@ -123,3 +123,4 @@ def test_each_second_has_the_mean_of_its_own() -> None:
     assert [frame is not None and frame.is_observed for frame in frames] == [True, True]
     assert [frame.response_mean_us for frame in frames if frame is not None] == [5_000, 15_000]
     assert log.is_observed
+    assert sum(frame.n_ok for frame in frames if frame is not None) <= log.response.total

@@ -300,7 +300,7 @@ class MariaDbWay(Way):
         "sort_buffer_size": (2 << 20, 4 << 20),
         "innodb_flush_neighbors": (1, 0),
     }
-    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (299008, 262144)}
+    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (299008, 1 << 20)}
     password_variable = "MYSQL_PWD"
     memory: ClassVar[str] = "1GiB"
 
@@ -353,7 +353,7 @@ class MySqlWay(MariaDbWay):
         "sort_buffer_size": (256 << 10, 4 << 20),
         "innodb_flush_neighbors": (0, 1),
     }
-    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (1 << 20, 512 << 10)}
+    restarted: ClassVar[Mapping[str, tuple[Value, Value]]] = {"thread_stack": (1 << 20, 2 << 20)}
     memory: ClassVar[str] = "4GiB"
 
     @staticmethod

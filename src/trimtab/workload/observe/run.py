@@ -169,9 +169,11 @@ class ObserveRun:
                 return None
             self._thread.join(0.02)
         self._seconds += 1
-        credited = float(_per_second(looks, second + 1)[second])
+        per_s = _per_second(looks, second + 1)
+        # Rounded so that the seconds add up to no more than was counted.
+        n_ok = round(per_s.sum()) - round(per_s[:second].sum())
         n_error = failed.count(second)
-        return Frame(second, round(credited), n_error, credited, is_observed=True, response_mean_us=mean_us)
+        return Frame(second, n_ok, n_error, float(per_s[second]), is_observed=True, response_mean_us=mean_us)
 
     def log(self) -> SecondLog:
         """Everything so far."""
