@@ -38,9 +38,7 @@ def test_C1_C5_mariadb_our_file_written_by_somebody_else_stops_the_study(own_mar
     error = stopped(own_maria, script)
     assert f"file={str(include)!r} was changed by somebody else" in error.message
     assert "our own changes were taken back: sort_buffer_size=2097152" in error.message
-    waits = (
-        "thread_stack=1048576: waits for a restart, which was not made because it would bring changes of somebody else's"
-    )
+    waits = "thread_stack=1048576: waits for a restart, which was not made because it would bring changes of somebody else's"
     assert waits in error.message
     assert include.read_bytes() == b"[mysqld]\n" + FOREIGN, "only our own lines were taken out"
     include.unlink()

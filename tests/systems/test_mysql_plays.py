@@ -7,6 +7,7 @@ import pytest
 from tests.systems.test_mysql_catalogue import BOUNDS, mysql_states
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.plays import fitting_plays, shipped_plays
+from trimtab.systems.rules import advised, memory_of
 
 FACTS = {
     **BOUNDS, "clients": 32.0, "read_share": 0.5, "analytic": 0.0, "ssd": 1.0, "hdd": 0.0, "version": 800.0, "mariadb": 0.0,
@@ -29,3 +30,10 @@ def test_an_ssd_is_not_told_to_write_less_than_the_server_lets_it(version: int, 
     """MySQL 8.4 has 10,000 operations a second as installed, where others have 200."""
     facts = {**FACTS, "version": float(version), "mariadb": float(mariadb)}
     assert PLAYS["ssd_flushing"].fits(facts) is fits
+
+
+@pytest.mark.parametrize(("running", "advice"), [(200, 2000), (10_000, 10_000)])
+def test_advice_for_an_ssd_takes_no_operations_away(running: int, advice: int) -> None:
+    found = mysql_states(BOUNDS, innodb_io_capacity=running)
+    config = advised(CATALOG, found, FACTS, memory_of(CATALOG, found, FACTS, budget_bytes=4 << 30))
+    assert config["innodb_io_capacity"] == advice

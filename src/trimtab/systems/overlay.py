@@ -174,10 +174,12 @@ class LogWords(BaseModel):
 
 
 class AdviceWhen(BaseModel):
-    """Advice for where a condition holds, over memory, cores, disk, clients, ssd and hdd (1 or 0)."""
+    """Advice for where a condition holds, over memory, cores, disk, clients, ssd and hdd (1 or 0); with a `way` what runs stays
+    if it is as much ("more") or as little ("less") already."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     when: str
+    way: Literal["", "more", "less"] = ""
     settings: dict[str, Written] = Field(min_length=1)
 
 

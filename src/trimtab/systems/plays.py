@@ -22,6 +22,7 @@ from trimtab.records import Context, Machine, Play
 from trimtab.space import Constraint, Value, amount, is_shown, is_true
 from trimtab.systems.base import KnobState
 from trimtab.systems.overlay import Bounds
+from trimtab.systems.rules import onward
 from trimtab.units import Dimension, unit_factor
 
 __all__ = ["PlayEntry", "Plays", "fitting_plays", "parse_plays", "play_facts", "play_faults", "shipped_plays"]
@@ -225,7 +226,7 @@ class _Values:
             value = None if state is None or state.lock_reason else self._value(state, written)
             if state is None or value is None:
                 return None
-            found[name] = _onward(state, value, play.way)
+            found[name] = onward(state, value, play.way)
         return found
 
     def _value(self, state: KnobState, written: bool | int | float | str) -> Value | None:
@@ -242,17 +243,6 @@ class _Values:
         except SpaceError:  # "memory / (cores - 2)" on a machine of two cores
             return None
         return knob.clip(number / float(unit_factor(knob.unit)[0]))
-
-
-def _onward(state: KnobState, value: Value, way: str) -> Value:
-    """The value, or the one that runs where that is as much already (`way` "more"), or as little ("less"), or a special one: a
-    limit that is off is no number to go on from."""
-    running = state.running
-    if not way or isinstance(value, bool | str) or isinstance(running, bool | str):
-        return value
-    if running in state.knob.special:
-        return running
-    return max(value, running) if way == "more" else min(value, running)
 
 
 def fitting_plays(

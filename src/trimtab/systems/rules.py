@@ -170,16 +170,28 @@ def advised(catalogue: Catalogue, states: States, facts: Facts, memory: MemoryMo
         facts: see the module; advice under conditions needs `ssd` and `hdd`.
         memory: of the same knobs.
     """
-    wanted = dict(catalogue.advice)
+    wanted, ways = dict(catalogue.advice), dict[str, str]()
     for more in catalogue.advice_when:
         if is_true(more.when, facts, dict.fromkeys(facts, Dimension.NUMBER)):
             wanted |= more.settings
+            ways |= dict.fromkeys(more.settings, more.way)
     values = {
-        name: _fitted(states[name], _number(states[name].knob, value, facts))
+        name: onward(states[name], _fitted(states[name], _number(states[name].knob, value, facts)), ways.get(name, ""))
         for name, value in wanted.items()
         if name in states and not states[name].lock_reason
     }
     return Config(_in_order(_within_budget(values, catalogue.shrinks, states, memory), catalogue.orders, states))
+
+
+def onward(state: KnobState, value: Value, way: str) -> Value:
+    """The value, or the one that runs where that is as much already (`way` "more"), or as little ("less"), or a special one: a
+    limit that is off is no number to go on from."""
+    running = state.running
+    if not way or isinstance(value, bool | str) or isinstance(running, bool | str):
+        return value
+    if running in state.knob.special:
+        return running
+    return max(value, running) if way == "more" else min(value, running)
 
 
 def _number(knob: Knob, written: Written, facts: Facts) -> Written:
