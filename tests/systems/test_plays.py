@@ -164,6 +164,15 @@ def test_plays_fit_the_load_the_machine_and_the_version() -> None:
     assert "no_jit" not in _fitting(4, jit="locked")
 
 
+@pytest.mark.parametrize(("running", "tried"), [(4.0, 1.1), (0.9, 0.9)])
+def test_costs_that_are_lower_than_those_of_an_ssd_stay(running: float, tried: float) -> None:
+    states = _states()
+    states["random_page_cost"] = replace(states["random_page_cost"], running=running)
+    facts = play_facts(Context("any", 4), Machine(cores=2, memory_bytes=1 << 30), _BOUNDS, latency_s=1.0)
+    found = {play.name: play.settings for play in fitting_plays(_shipped("postgresql").play, states, facts)}  # type: ignore[attr-defined]
+    assert found["ssd_costs"] == {"random_page_cost": tried}
+
+
 @pytest.mark.parametrize(
     ("when", "settings"),
     [("clients / (cores - 2) > 1", "jit = false"), ("", "shared_buffers = 'memory / (cores - 2)'")],
