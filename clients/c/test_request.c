@@ -15,7 +15,7 @@ typedef struct {
 
 static struct {
     double now, try_s;
-    int n_tries;
+    int n_tries, is_direct;
     char url[200], token[200], body[2000], authorities[200];
     const played_answer *answers; /* up to one without a status: then nobody answers */
     long status;
@@ -31,6 +31,7 @@ static CURLcode played_set(CURL *curl, CURLoption option, ...) {
     va_start(rest, option);
     if (option == CURLOPT_URL) kept(played.url, sizeof played.url, va_arg(rest, const char *));
     if (option == CURLOPT_CAINFO) kept(played.authorities, sizeof played.authorities, va_arg(rest, const char *));
+    if (option == CURLOPT_PROXY) played.is_direct = !*va_arg(rest, const char *);
     if (option == CURLOPT_POSTFIELDS) kept(played.body, sizeof played.body, va_arg(rest, const char *));
     if (option == CURLOPT_WRITEFUNCTION) played.write = va_arg(rest, curl_write_callback);
     if (option == CURLOPT_WRITEDATA) played.into = va_arg(rest, void *);
@@ -136,6 +137,9 @@ int main(int argc, char **argv) {
     begin(60);
     require(tt_launch(s) < 0 && played.n_tries == 2 && played.now <= 1125, "a server that does not answer");
     require(strcmp(played.url, "http://127.0.0.1:1/api/v1/sessions") == 0, "the address without the end of its line");
+    require(played.is_direct, "no proxy on the way to this machine");
+    require(is_here("http://LocalHost/x") && is_here("[::1]:1") && !is_here("http://127.0.0.10:1") && !is_here("https://localhost.example.org/"),
+            "what is this machine");
     require(strcmp(played.token, "Authorization: Bearer a-token-of-the-tests") == 0, "the token without the end of its line");
     snprintf(wanted, sizeof wanted, "\"low\":%ld,\"high\":%ld,\"step\":%ld,", LONG_MIN + 1, LONG_MAX, LONG_MAX / 3);
     require(strstr(played.body, wanted) != NULL, "a range that no double holds");
