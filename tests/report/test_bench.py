@@ -181,6 +181,12 @@ def test_runs_of_an_older_version_are_shown() -> None:
     assert "generator: CPU 1 % of 1 thread: not the bottleneck" in text
 
 
+def test_observed_traffic_has_no_generator() -> None:
+    text = shown(replace(measured(), is_observed=True, is_open=False))
+    assert "observed traffic of 4 users" in text
+    assert "generator" not in text
+
+
 def test_json_has_everything() -> None:
     m = measured(2000.0, 0.01)
     data = bench_to_json(Config({"cache": 5}), [trial(0, m)], OBJECTIVE, m.throughput, noise_floor([1000.0]))

@@ -124,7 +124,7 @@ def _label_cells(stats: LabelStats) -> tuple[str, ...]:
 
 
 def _lines(m: Measurement) -> list[str]:
-    """What does not fit a table: overload, errors, and the generator's word on itself."""
+    """What does not fit a table: overload, errors, and the generator's word on itself; observed traffic has none."""
     lines = []
     if m.overload:
         lines.append(f"overloaded: {m.overload}; latencies grow with the length of the run")
@@ -134,6 +134,10 @@ def _lines(m: Measurement) -> list[str]:
         classes = ", ".join(f"{name} {count:,}" for name, count in sorted(m.error_classes.items(), key=lambda e: -e[1]))
         lines.append(f"errors of the whole run: {classes}")
     lines += [f"error: {first_line(text)}" for text in dict.fromkeys(m.errors[:_SHOWN_ERRORS])]
+    return lines if m.is_observed else [*lines, *_generator_lines(m)]
+
+
+def _generator_lines(m: Measurement) -> list[str]:
     own = [f"CPU {format_percent(m.client_cpu_share / m.n_threads)} of {counted(m.n_threads, 'thread')}"]
     if m.lateness_p99_ms is not None:
         own.append(f"late by {format_figure(m.lateness_p99_ms, 3)} ms (p99)")
@@ -149,7 +153,7 @@ def _lines(m: Measurement) -> list[str]:
         own.append(stolen(m.steal_share))
     if m.memory_bytes:
         own.append(f"memory {format_size(m.memory_bytes)}")
-    lines.append(f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}")
+    lines = [f"generator: {', '.join(own)}: {m.generator_limited or 'not the bottleneck'}"]
     lines += [f"generator from {text}" for text in m.generators]
     if m.generator_waited:
         lines.append(f"warning: the generator {m.generator_waited}: latencies include these waits; {_ROOM}")

@@ -22,7 +22,16 @@ from trimtab.report.headline import times_of
 from trimtab.report.parallel import parallel_figure
 from trimtab.report.summary import Summary, compared_trials, summarise
 from trimtab.report.svg import NARROW, WIDE, figure_svg
-from trimtab.report.words import clean, first_line, level_text, number_text, percent_text, ratio_text, workload_name
+from trimtab.report.words import (
+    clean,
+    first_line,
+    level_text,
+    ms_text,
+    number_text,
+    percent_text,
+    ratio_text,
+    workload_name,
+)
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -194,6 +203,7 @@ def _environment() -> Environment:
         "danger": danger_of,
         "duration": format_duration,
         "level": level_text,
+        "ms": ms_text,
         "number": number_text,
         "percent": percent_text,
         "ratio": ratio_text,

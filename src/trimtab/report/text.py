@@ -21,7 +21,7 @@ from trimtab.report.facts import Contender, Failure, Gain, LineWorth, Memory, Tr
 from trimtab.report.printing import PLAIN_WIDTH, plain_console, plain_lines, printing
 from trimtab.report.summary import Summary, summarise
 from trimtab.report.tables import make_table
-from trimtab.report.words import clean, counted, number_text, percent_text, ratio_text
+from trimtab.report.words import clean, counted, ms_text, number_text, percent_text, ratio_text
 from trimtab.units import format_duration, format_size
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _labels_table(summary: Summary) -> Table:
     table = make_table("operation", *numbers, right=numbers)
     for label in summary.labels:
         latencies = (label.mean_before_ms, label.mean_after_ms, label.p95_before_ms, label.p95_after_ms)
-        cells = [label.label, *(f"{number_text(value)} ms" for value in latencies), number_text(label.times_faster)]
+        cells = [label.label, *map(ms_text, latencies), number_text(label.times_faster)]
         table.add_row(*(Text(cell) for cell in cells))
     return table
 

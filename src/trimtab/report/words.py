@@ -14,6 +14,7 @@ __all__ = [
     "failed_in_proof",
     "first_line",
     "level_text",
+    "ms_text",
     "number_text",
     "one_line",
     "percent_text",
@@ -79,6 +80,12 @@ def one_line(text: object) -> str:
 def number_text(value: float | None) -> str:
     """As `format_figure` to three digits: `0.0123`, `1.82`, `10.5`, `1,234`; what is not finite is not known."""
     return UNKNOWN if value is None or not math.isfinite(value) else format_figure(value, 3)
+
+
+def ms_text(value: float | None) -> str:
+    """The same with its unit, where it is known."""
+    text = number_text(value)
+    return text if text == UNKNOWN else f"{text} ms"
 
 
 def ratio_text(value: float) -> str:
