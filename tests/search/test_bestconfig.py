@@ -7,7 +7,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.search.bestconfig import BestConfigSearcher
-from trimtab.space import Config
+from trimtab.space import Config, Space
 
 from .driving import best_config, bowl, drive
 from .problems import grid, problem, trial
@@ -64,3 +64,19 @@ def test_options(name: str, value: object, rule: str) -> None:
     with pytest.raises(UsageError) as caught:
         BestConfigSearcher(problem(grid(), **{name: value}))
     assert caught.value.hint == rule
+
+
+def test_known_rounds_where_constraints_leave_a_sliver_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each config of a round is repaired there, which takes milliseconds, and all fall on a few that are known."""
+    searcher = BestConfigSearcher(problem(grid(3, 10**6, "a + b + c <= 1"), samples=20))
+    for values in ((0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)):
+        searcher.tell(trial(Config(dict(zip("abc", values, strict=True))), len(searcher.ledger)))
+    repaired, plain = [0], Space.feasible_configs
+
+    def counted(self: Space, points: np.ndarray) -> list[Config]:
+        repaired[0] += len(points)
+        return plain(self, points)
+
+    monkeypatch.setattr(Space, "feasible_configs", counted)
+    assert searcher.ask()[0] in searcher.ledger
+    assert 100 < repaired[0] < 400

@@ -12,7 +12,7 @@ from trimtab.records import Status
 from trimtab.search import create
 from trimtab.search.auto import AutoSearcher
 from trimtab.search.gp import GaussianProcessSearcher
-from trimtab.search.optimise import _distinct, crossed, few_changes
+from trimtab.search.optimise import _distinct, _repaired, crossed, few_changes
 from trimtab.space import Config
 
 from .problems import crash, grid, problem, trial
@@ -140,6 +140,15 @@ def test_points_between_take_every_coordinate_from_a_parent() -> None:
     points = crossed(parents, 200, np.random.default_rng(2))
     assert all(np.isin(points[:, axis], parents[:, axis]).all() for axis in range(3))
     assert len(np.unique(points, axis=0)) == 8
+
+
+@pytest.mark.parametrize(("limit", "n_left"), [(64, 200), (4, 66), (200, 800)])
+def test_as_many_candidates_are_repaired_as_are_lacking_of_a_quarter(limit: int, n_left: int) -> None:
+    """A repair takes milliseconds; no more than 64 are made."""
+    space = grid(2, 100, f"a + b <= {limit}")
+    points = _repaired(space, np.random.default_rng(1).random((800, 2)))
+    assert len(points) == pytest.approx(n_left, abs=3 if limit == 4 else 0)
+    assert limit == 200 or space.feasible_mask(points).all()
 
 
 def test_converges_when_nothing_is_to_be_gained() -> None:

@@ -166,6 +166,7 @@ def test_points_that_are_none(points: np.ndarray, message: str) -> None:
         (integer("k", 0, 2**45), "knob k: 35184372088833 values are too many to be searched"),
         (integer("k", 2**60, 2**60 + 8), "knob k: values beyond 2^53 cannot be searched"),
         (real("k", -1.5e308, 1.5e308), "knob k: the range -1.5e+308 to 1.5e+308 is too wide"),
+        (real("k", 1e-300, 1e10, log=True), "knob k: the range 1e-300 to 10000000000.0 is too wide"),
     ],
 )
 def test_ranges_that_cannot_be_searched(knob: Knob, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from tests.space.spaces import boolean, choice, integer, real
 from trimtab.errors import SpaceError
 from trimtab.space import Config, Constraint, Knob, Space, Value
+from trimtab.space.feasible import Feasibility
+from trimtab.space.interval import can_hold
 
 NAMES = "abc"
 
@@ -126,6 +129,21 @@ def test_memory_budget_with_a_product_is_bounded() -> None:
     assert bounds["factor"] == (1.0, 8.0)
 
 
+def test_a_budget_of_many_knobs_is_bounded_in_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look goes through the whole constraint, and a stack's has dozens of knobs."""
+    looks: list[Any] = []
+
+    def counted(*given: Any) -> bool:
+        looks.append(given)
+        return can_hold(*given)
+
+    monkeypatch.setattr("trimtab.space.tighten.can_hold", counted)
+    knobs = [integer("n", 1, 500), *(integer(f"k{i}", 1, 2**20) for i in range(12))]
+    space = Space(knobs, [Constraint(" + ".join(f"n * k{i}" for i in range(12)) + f" <= {2**16}")])
+    assert space.bounds()["k3"] == (1, 2**16 - 11)
+    assert len(looks) < 25 * len(knobs) + 4 * len(knobs)
+
+
 def test_max_and_min_stay_linear() -> None:
     knobs = [integer("a", 0, 100), integer("b", 0, 100), real("r", 0.0, 10.0)]
     space = Space(knobs, [Constraint("10 + max(a, 2 * b) <= min(60, 70 - 2 * r) and abs(a - b) <= 5")])
@@ -147,6 +165,13 @@ def test_the_bounds_cut_off_no_feasible_config() -> None:
         assert ends[name] <= values
         assert values - {-1} <= set(range(int(low), int(high) + 1))
     assert Space([]).bounds() == {}
+
+
+def test_bounds_cut_off_no_round_value_of_a_range_that_spans_many_powers_of_ten() -> None:
+    wait = real("wait", 0.1, 1e12, log=True, is_round=True, unit="s")
+    space = Space([wait], [Constraint("wait <= (1s if wait > 1s else 3s)")])
+    assert dict(space.bounds()) == {"wait": (0.1, 1.0)}
+    assert {c["wait"] for c in space.sample(50, np.random.default_rng(0))} == {0.1, 1.0}
 
 
 def test_a_range_without_feasible_values_stays_as_it_is() -> None:
@@ -294,6 +319,25 @@ def test_repair_leaves_what_no_constraint_speaks_of() -> None:
     repaired = space.repair(bad)
     assert space.is_feasible(repaired)
     assert (repaired["free"], repaired["mode"], repaired["jit"]) == (777, "z", False)
+
+
+def test_many_are_repaired_at_once_and_each_as_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search with few feasible candidates repairs dozens of them for each ask."""
+    space, plain = tight(), Feasibility.feasible_points
+    space.require_feasible()
+    points = np.random.default_rng(2).random((40, space.n_dims))
+    looks: list[int] = []
+
+    def counted(self: Feasibility, points: np.ndarray) -> np.ndarray:
+        looks.append(len(points))
+        return plain(self, points)
+
+    monkeypatch.setattr(Feasibility, "feasible_points", counted)
+    moved, n_looks = space.feasible_configs(points), len(looks)
+    bad = [config for config in space.decode_many(points) if not space.is_feasible(config)]
+    assert len(bad) > 20
+    assert moved == [space.repair(config) for config in space.decode_many(points)]
+    assert n_looks < (len(looks) - n_looks) / 4
 
 
 @pytest.mark.slow

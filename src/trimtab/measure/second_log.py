@@ -217,10 +217,15 @@ def _merged(name: str, parts: Sequence[SecondLog], labels: tuple[str, ...]) -> B
         place = np.array([labels.index(label) for label in part.labels] or [0], dtype=np.int64)
         rows.append(getattr(part, name).relabelled(place))
     keys = np.concatenate([np.stack([row.second, row.label, row.value_us]) for row in rows], axis=1)
+    count = np.concatenate([row.count for row in rows])
     # In one order and without repeats, so that sums of floats do not depend on how the run was split.
-    unique, place = np.unique(keys, axis=1, return_inverse=True)
-    count = np.bincount(place.ravel(), np.concatenate([row.count for row in rows]), minlength=unique.shape[1])
-    return Buckets(unique[0].astype(np.int64), unique[1].astype(np.int64), unique[2], count.astype(np.int64))
+    order = np.lexsort(keys[::-1])  # `numpy.unique` compares rows slowly: a long run has millions of them
+    keys, count = keys[:, order], count[order]
+    is_first = np.ones(len(count), dtype=np.bool_)
+    is_first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    unique, place = keys[:, is_first], np.cumsum(is_first) - 1
+    total = np.bincount(place, count, minlength=unique.shape[1])
+    return Buckets(unique[0].astype(np.int64), unique[1].astype(np.int64), unique[2], total.astype(np.int64))
 
 
 def _padded(name: str, parts: Sequence[SecondLog], k: int) -> NDArray[Any]:

@@ -270,7 +270,7 @@ class TrustRegion:
 _CLIMBERS, _CLIMB_POINTS = 5, 100
 
 _REPAIRED = 64
-"""How many infeasible candidates are moved into the feasible region when it is small."""
+"""How many infeasible candidates are moved into the feasible region at most, when it is small."""
 
 _PLAYED = 3
 """Leaders that candidates take over with each play."""
@@ -331,10 +331,11 @@ def _near(space: Space, model: Model, mean_changes: float, restart_share: float)
 
 
 def _repaired(space: Space, points: Array) -> Array:
-    """`points`; where few of them are feasible, some are moved into the feasible region."""
+    """`points`; where fewer than a quarter of them are feasible, others are moved into the feasible region, to make up for it."""
     mask = space.feasible_mask(points)
-    if mask.sum() < len(points) // 4:
-        repaired = space.feasible_configs(points[~mask][:_REPAIRED])
+    n_lacking = min(len(points) // 4 - int(mask.sum()), _REPAIRED)
+    if n_lacking > 0:
+        repaired = space.feasible_configs(points[~mask][:n_lacking])
         points = np.vstack([points[mask], *map(space.encode, repaired)])
     return points
 

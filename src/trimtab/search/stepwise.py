@@ -18,8 +18,9 @@ __all__ = ["SteppedSearcher", "Steps"]
 Steps = Generator[list[Config], None, None]
 """Yields feasible configs; is resumed when all of them are in the ledger, or given up."""
 
-_MOST_SILENT_STEPS = 200
-"""Steps answered from the ledger in one go before a random config is given instead (a space nearly used up)."""
+_MOST_SILENT = 200
+"""Configs answered from the ledger in one go before a random one is given instead (a space nearly used up): where constraints
+leave a sliver, each of them was repaired, which takes milliseconds."""
 
 _NEARBY = 16
 
@@ -70,12 +71,13 @@ class SteppedSearcher(SearcherBase):
 
     def _advance(self) -> list[Config]:
         """Goes on as far as the ledger allows; what the strategy waits for, empty when it only walks over the known."""
-        for _ in range(_MOST_SILENT_STEPS):
-            known = self.ledger
+        n_silent, known = 0, self.ledger
+        while n_silent < _MOST_SILENT:
             missing = [config for config in self._wanted if config not in known and not known.is_given_up(config)]
             if missing or self._steps is None:
                 return missing
             self._wanted = next(self._steps)
+            n_silent += max(1, len(self._wanted))
         return []
 
     def _meanwhile(self, rng: np.random.Generator) -> Config:

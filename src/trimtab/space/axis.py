@@ -230,7 +230,7 @@ class NumberAxis(Axis):
         if knob.kind is KnobKind.INTEGER and max(map(abs, numbers)) > _EXACT_FLOAT:
             raise SpaceError(f"knob {knob.name}: values beyond 2^53 cannot be searched", hint="give a coarser unit")
         low, high = self.regular.low, self.regular.high
-        if not math.isfinite(high - low):
+        if not math.isfinite(high / low if self.regular.log else high - low):
             raise SpaceError(f"knob {knob.name}: the range {low} to {high} is too wide", hint="narrow it")
 
     def _is_inside(self, value: float) -> bool:

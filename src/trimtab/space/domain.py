@@ -112,8 +112,12 @@ class Domain:
             if not is_possible(self.of_levels(self.low, self.high)):
                 self.low, self.high = 0, -1
             else:
-                self.low = _least(self.low, self.high, lambda k: is_possible(self.of_levels(self.low, k)))
-                self.high = -_least(-self.high, -self.low, lambda k: is_possible(self.of_levels(-k, self.high)))
+                # Of a continuum the part that ends, or begins, at the level found stays.
+                lowest, highest, rest = self.low, self.high, int(self.is_continuum)
+                first = _least(lowest, highest, lambda k: is_possible(self.of_levels(lowest, k)))
+                self.low = max(lowest, first - rest)
+                last = -_least(-highest, -self.low, lambda k: is_possible(self.of_levels(-k, highest)))
+                self.high = min(highest, last + rest)
         return before != (self.low, self.high, len(self.bins))
 
     def levels_to_values(self, low: float, high: float) -> tuple[int | float, int | float]:
@@ -133,6 +137,8 @@ def _is_met(left: Fraction, right: Fraction, is_strict: bool) -> bool:
 
 def _least(low: int, high: int, is_possible: Callable[[int], bool]) -> int:
     """The least k in low .. high for which `is_possible` holds: for `high` it does, and for all above one for which it does."""
+    if is_possible(low):  # mostly: a budget cuts nothing off at the low end, and a second round nothing anywhere
+        return low
     while low < high:
         middle = (low + high) // 2
         if is_possible(middle):

@@ -28,6 +28,7 @@ from trimtab.space.axis import REGULAR, LabelAxis
 from trimtab.space.domain import PARTS, Domain
 from trimtab.space.lattice import Lattice
 from trimtab.space.linear import Row
+from trimtab.space.solver_output import not_printed
 
 __all__ = ["Programme"]
 
@@ -151,13 +152,14 @@ class Programme:
         limits = scipy.optimize.LinearConstraint(
             matrix, [low for _, low, _ in self._rows], [high for _, _, high in self._rows]
         )
-        result = scipy.optimize.milp(
-            objective,
-            integrality=np.array(self._is_integer, dtype=np.int64),
-            bounds=scipy.optimize.Bounds(lower, upper),
-            constraints=[limits],
-            options={"mip_rel_gap": 0.0, "time_limit": 5.0},
-        )
+        with not_printed():
+            result = scipy.optimize.milp(
+                objective,
+                integrality=np.array(self._is_integer, dtype=np.int64),
+                bounds=scipy.optimize.Bounds(lower, upper),
+                constraints=[limits],
+                options={"mip_rel_gap": 0.0, "time_limit": 5.0},
+            )
         if result.status == _INFEASIBLE:
             return Failure.EMPTY
         if result.status != _OPTIMAL or result.x is None:

@@ -1,4 +1,7 @@
-"""Repair: the way from an infeasible config to a feasible one that is close to it in the unit cube."""
+"""Repair: the way from infeasible configs to feasible ones that are close to them in the unit cube.
+
+All configs are moved at once: to look at a few thousand points takes hardly longer than to look at one.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +22,40 @@ _HALVINGS = 4
 
 
 def nearest_feasible(feasibility: Feasibility, tightening: Tightening, columns: Columns, anchor: Floats) -> Floats:
-    """A feasible point (d,) close to the single, infeasible config of `columns`; `anchor` is feasible.
+    """Feasible points (m, d) close to the m infeasible configs of `columns`, each by itself; `anchor` (d,) is feasible.
 
     Starts from the nearest solution of the linear constraints, and from where the line to the anchor becomes feasible;
     from both goes back towards the config knob by knob, and takes the closer one.
     """
     encoding = feasibility.encoding
-    target = encoding.points(columns)[0]
-    aims = [target]
-    solution = linear_solution(tightening, columns, target, list(encoding.axes))
-    if solution is not None:
-        snapped = _snapped(feasibility, solution[None, :])[0]
-        if feasibility.feasible_points(snapped[None, :])[0]:
-            return np.asarray(_snapped(feasibility, _approach(feasibility, target, snapped)[None, :])[0])
-        aims.append(snapped)
-    ends = [_approach(feasibility, target, _pull(feasibility, aim, anchor)) for aim in aims]
-    snapped_ends = _snapped(feasibility, np.array(ends))
-    return np.asarray(snapped_ends[int(np.argmin(np.abs(snapped_ends - target).sum(axis=1)))])
+    targets = encoding.points(columns)
+    solutions = _linear_solutions(feasibility, tightening, columns, targets)
+    is_solved = feasibility.feasible_points(solutions)
+    anchors = np.broadcast_to(anchor, targets.shape)
+    starts = solutions.copy()
+    starts[~is_solved] = _pulled(feasibility, targets[~is_solved], anchors[~is_solved])
+    ends = _snapped(feasibility, _approached(feasibility, targets, starts))
+    # A solution that is not feasible may still be the better direction to come from.
+    rows = np.flatnonzero(~is_solved & (solutions != targets).any(axis=1))
+    starts = _pulled(feasibility, solutions[rows], anchors[rows])
+    others = _snapped(feasibility, _approached(feasibility, targets[rows], starts))
+    is_closer = np.abs(others - targets[rows]).sum(axis=1) < np.abs(ends - targets)[rows].sum(axis=1)
+    ends[rows[is_closer]] = others[is_closer]
+    return ends
 
 
 def _snapped(feasibility: Feasibility, points: Floats) -> Floats:
     return feasibility.encoding.points(feasibility.encoding.of_points(points))
+
+
+def _linear_solutions(feasibility: Feasibility, tightening: Tightening, columns: Columns, targets: Floats) -> Floats:
+    """The configs nearest to `targets` (m, d) that meet the linear constraints; a target itself where there is none."""
+    found, names = targets.copy(), list(feasibility.encoding.axes)
+    for row, target in enumerate(targets):
+        solution = linear_solution(tightening, columns.take(np.array([row])), target, names)
+        if solution is not None:
+            found[row] = _snapped(feasibility, solution[None, :])[0]
+    return found
 
 
 def linear_solution(tightening: Tightening, columns: Columns, target: Floats, names: list[str]) -> Floats | None:
@@ -58,31 +74,36 @@ def linear_solution(tightening: Tightening, columns: Columns, target: Floats, na
     return point
 
 
-def _pull(feasibility: Feasibility, target: Floats, anchor: Floats) -> Floats:
-    """The feasible point on the line from `anchor` (feasible) to `target` that is nearest to the target, as far as
-    seen."""
-    start, end = anchor, target
+def _pulled(feasibility: Feasibility, targets: Floats, starts: Floats) -> Floats:
+    """On the line from each of `starts` (m, d), which are feasible, to its target the feasible point that is nearest to the
+    target, as far as seen: (m, d)."""
+    found, ends, rows = starts.copy(), targets, np.arange(len(targets))
+    steps = np.linspace(0.0, 1.0, _SECTIONS)[:, None]
     for _ in range(_HALVINGS):
-        line = start + np.linspace(0.0, 1.0, _SECTIONS)[:, None] * (end - start)
-        line[-1] = end
-        mask = feasibility.feasible_points(line)
-        mask[0] = True
-        last = int(np.flatnonzero(mask)[-1])
-        if last == _SECTIONS - 1:
-            return np.asarray(line[last])
-        start, end = line[last], line[last + 1]
-    return np.asarray(start)
+        if not len(rows):
+            break
+        lines = found[rows, None, :] + steps * (ends - found[rows])[:, None, :]
+        lines[:, -1] = ends
+        mask = feasibility.feasible_points(lines.reshape(-1, lines.shape[2])).reshape(len(rows), _SECTIONS)
+        mask[:, 0] = True
+        last = _SECTIONS - 1 - np.argmax(mask[:, ::-1], axis=1)
+        found[rows] = lines[np.arange(len(rows)), last]
+        goes_on = np.flatnonzero(last < _SECTIONS - 1)
+        rows, ends = rows[goes_on], lines[goes_on, last[goes_on] + 1]
+    return found
 
 
-def _approach(feasibility: Feasibility, target: Floats, point: Floats) -> Floats:
-    """`point` (feasible) moved towards `target` knob by knob, as far as each may go; what is farthest goes first."""
+def _approached(feasibility: Feasibility, targets: Floats, points: Floats) -> Floats:
+    """Each of `points` (m, d), which are feasible, moved towards its target knob by knob, as far as each may go; what is
+    farthest goes first."""
     # Knobs that no constraint speaks of go all at once.
-    free = np.ones(len(target), dtype=np.bool_)
-    free[feasibility.places] = False
-    point = np.where(free, target, point)
-    for i in np.argsort(-np.abs(target - point), kind="stable"):
-        if target[i] != point[i]:
-            aim = point.copy()
-            aim[i] = target[i]
-            point = _pull(feasibility, aim, point)
-    return point
+    moved = targets.copy()
+    moved[:, feasibility.places] = points[:, feasibility.places]
+    order = np.argsort(-np.abs(targets - moved), axis=1, kind="stable")
+    for axes in order.T:
+        every = np.arange(len(axes))
+        rows = np.flatnonzero(targets[every, axes] != moved[every, axes])
+        aims = moved[rows]
+        aims[np.arange(len(rows)), axes[rows]] = targets[rows, axes[rows]]
+        moved[rows] = _pulled(feasibility, aims, moved[rows])
+    return moved

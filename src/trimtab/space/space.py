@@ -15,7 +15,7 @@ from trimtab.space.condition import ordered_conditions
 from trimtab.space.config import Config
 from trimtab.space.constraint import BoundConstraint, Constraint, type_of
 from trimtab.space.domain import domain_of
-from trimtab.space.encoding import Encoding, unknown_knob
+from trimtab.space.encoding import Columns, Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
 from trimtab.space.repair import linear_solution, nearest_feasible
@@ -194,24 +194,28 @@ class Space:
     def repair(self, config: Mapping[str, Value]) -> Config:
         """A feasible config near `config` in the cube (L1); the canonical `config` itself when that is feasible.
 
-        The nearest one when all constraints are linear and no knob in them has a log scale or a condition.
+        The nearest one when all constraints are linear and no knob in them has a log scale, round values or a condition.
 
         Raises:
             SpaceError: as `validate`, and as `require_feasible`.
         """
         columns = self._encoding.canonical(self._encoding.of_configs([config]))
-        if not self._feasibility.mask(columns)[0]:
-            self.require_feasible()
-            if self._anchor is not None:
-                point = nearest_feasible(self._feasibility, self._tightening, columns, self._anchor)
-                columns = self._encoding.of_points(point[None, :])
-        return self._encoding.configs(columns)[0]
+        if self._feasibility.mask(columns)[0]:
+            return self._encoding.configs(columns)[0]
+        return self._moved(columns)[0]
+
+    def _moved(self, columns: Columns) -> list[Config]:
+        """Feasible configs near those of `columns`, which are not."""
+        self.require_feasible()
+        assert self._anchor is not None  # or that would have raised
+        points = nearest_feasible(self._feasibility, self._tightening, columns, self._anchor)
+        return self._encoding.configs(self._encoding.of_points(points))
 
     def bounds(self) -> Mapping[str, tuple[int | float, int | float]]:
         """(low, high) that the constraints leave of each numeric knob's useful range, in the knob's unit.
 
-        Exact for linear constraints over knobs without conditions; never too tight for others. The whole useful range
-        when no feasible config has the knob on it (but on a special value), or when nothing is feasible.
+        Exact for linear constraints over knobs without conditions and round values; never too tight for others. The whole
+        useful range when no feasible config has the knob on it (but on a special value), or when nothing is feasible.
         """
         return dict(self._tightening.ranges)
 
@@ -256,9 +260,12 @@ class Space:
         return self._encoding.configs(self._encoding.of_points(points))
 
     def feasible_configs(self, points: Floats) -> list[Config]:
-        """The configs at points (n, d), as `decode`; each that breaks a constraint is moved by `repair`."""
+        """The configs at points (n, d), as `decode`; each that breaks a constraint is moved as by `repair`, all at once."""
         configs, mask = self.decode_many(points), self.feasible_mask(points)
-        return [config if ok else self.repair(config) for config, ok in zip(configs, mask, strict=True)]
+        if not mask.all():
+            moved = iter(self._moved(self._encoding.of_points(points[~mask])))
+            configs = [config if ok else next(moved) for config, ok in zip(configs, mask, strict=True)]
+        return configs
 
     def snap(self, points: Floats) -> Floats:
         """The points (n, d) or (d,) at which the configs lie that `points` decode to; idempotent."""
@@ -368,7 +375,7 @@ class Space:
         if len(configs) == n:
             return configs
         rest = stretched(rng.random((n - len(configs), self.n_dims)), self._frames)
-        return configs + [self.repair(config) for config in self.decode_many(rest)]
+        return configs + self.feasible_configs(rest)
 
     def neighbours(
         self, config: Mapping[str, Value], rng: np.random.Generator, n: int, *, radius: float
