@@ -7,7 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
-enum { MOST_ANSWER = 4 << 20, PATIENCE_S = 60, LONGEST_PAUSE_MS = 5000 };
+enum { MOST_ANSWER = 4 << 20, PATIENCE_S = 60, LONGEST_PAUSE_MS = 5000, IN_VAIN = -1 };
 
 static size_t take(char *data, size_t size, size_t n, void *into) {
     tt_buffer *answer = into;
@@ -27,6 +27,16 @@ static int is_here(const char *url) {
         if (!strncasecmp(host, names[i], length) && (!host[length] || host[length] == ':' || host[length] == '/')) return 1;
     }
     return 0;
+}
+
+/* Why no request could be sent; IN_VAIN as the status where that will be the same at every try. */
+static int unsent(tt_session *s, CURLcode code) {
+    const char *hint = "is `trimtab serve` running there? TRIMTAB_SERVER says where";
+    int is_address = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL;
+    if (is_address) hint = "write the server's address as http://127.0.0.1:1979";
+    if (code == CURLE_SSL_CACERT_BADFILE) hint = "let SSL_CERT_FILE name a file with certificates in PEM form";
+    if (is_address || code == CURLE_SSL_CACERT_BADFILE) s->status = IN_VAIN;
+    return tt_failed(s, curl_easy_strerror(code), hint);
 }
 
 /* Sends one request; the answer is in s->answer, its status in s->status (0: there was none). */
@@ -61,8 +71,7 @@ static int send_once(tt_session *s, const char *method, const char *url, const c
     }
     curl_slist_free_all(headers);
     tt_buffer_free(&bearer);
-    if (code == CURLE_OK) return 0;
-    return tt_failed(s, curl_easy_strerror(code), "is `trimtab serve` running there? TRIMTAB_SERVER says where");
+    return code == CURLE_OK ? 0 : unsent(s, code);
 }
 
 static void pause_ms(long ms) {

@@ -19,6 +19,7 @@ static struct {
     char url[200], token[200], body[2000], authorities[200];
     const played_answer *answers; /* up to one without a status: then nobody answers */
     long status;
+    CURLcode trouble; /* of every try */
     curl_write_callback write;
     void *into;
 } played;
@@ -44,6 +45,7 @@ static CURLcode played_perform(CURL *curl) {
     (void)curl;
     played.n_tries++;
     played.now += played.try_s;
+    if (played.trouble) return played.trouble;
     if (!played.answers || !played.answers->status) return CURLE_OPERATION_TIMEDOUT;
     played.status = played.answers->status;
     played.write((char *)played.answers->body, 1, strlen(played.answers->body), played.into);
@@ -147,6 +149,13 @@ int main(int argc, char **argv) {
 
     begin(0);
     require(tt_launch(s) < 0 && played.n_tries > 10 && played.now >= 1050 && played.now <= 1060, "nobody listens");
+    begin(0);
+    played.trouble = CURLE_UNSUPPORTED_PROTOCOL;
+    require(tt_launch(s) < 0 && played.n_tries == 1 && strstr(tt_error(s), "hint: write the server's address as http://"),
+            "an address that is none");
+    begin(0);
+    played.trouble = CURLE_SSL_CACERT_BADFILE;
+    require(tt_launch(s) < 0 && played.n_tries == 1 && strstr(tt_error(s), "SSL_CERT_FILE"), "authorities that cannot be read");
     begin(0);
     setenv("SSL_CERT_FILE", "authorities.pem", 1);
     require(tt_keep_section(s, "{}") < 0 && played.n_tries == 1, "what is not tried again");

@@ -103,6 +103,19 @@ def test_a_name_that_is_taken_is_not_taken_again(history: History, tmp_path: Pat
     assert digest(history.copy(history.summaries()[1].id)) == digest(other)
 
 
+@pytest.mark.parametrize("table", ["trimtab_study", "trimtab_trial", "trimtab_event"])
+def test_a_damaged_study_is_brought_back_by_its_copy(url: str, tmp_path: Path, table: str) -> None:
+    """It began when the copy did, and cannot be compared with it."""
+    place = exported(tmp_path / "saved.jsonl", copy_of())
+    with History.open(url) as history:
+        take(history, place)
+        with history._writer.begin() as connection:
+            connection.exec_driver_sql(f"update {table} set body = '{{'")
+        assert take(history, place) == ["tpch-2"]
+        assert repr(history.trials(history.summaries()[-1].id)) == repr(list(copy_of().trials))
+        assert take(history, place) == [None]
+
+
 def test_studies_of_one_name_share_the_new_one(history: History, tmp_path: Path) -> None:
     history.create_study(**study_values())
     place = exported(tmp_path / "a.jsonl", copy_of(), copy_of(n_trials=3), copy_of("tpch-2", created_at=1.0))

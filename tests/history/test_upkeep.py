@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Engine
 
 from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from tests.history.test_crash import WRITER, filled
 from tests.needs import IS_FULL
 from trimtab.errors import HistoryError
-from trimtab.history import History, back_up, check, compact, digest, merge
+from trimtab.history import History, back_up, check, compact, digest, merge, upkeep
 
 
 def sound_trial(number: int) -> object:
@@ -150,6 +153,28 @@ def test_a_backup_is_never_overwritten(sound: str, tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"backup='.*copy\.db' exists already\nhint: give another path"):
         back_up(sound, tmp_path / "copy.db")
     assert (tmp_path / "copy.db").read_text() == "precious"
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_backup_has_its_name_once_it_is_whole(
+    sound: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    """Else one that is killed, or loses its power, leaves an empty file that looks like one and stands in the way of the next."""
+    target, copy, there = tmp_path / "copy.db", upkeep._copy_to, list[bool]()
+
+    def copied(engine: Engine, part: Path) -> None:
+        copy(engine, part)
+        there.append(target.exists())
+
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(upkeep, "_copy_to", copied)
+    if not has_links:
+        monkeypatch.setattr(os, "link", refused)
+    assert back_up(sound, target) > 0
+    assert there == [False]
+    assert [path.name for path in tmp_path.iterdir() if "copy" in path.name] == ["copy.db"]
 
 
 def test_a_backup_that_cannot_be_written(sound: str, tmp_path: Path) -> None:

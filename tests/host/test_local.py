@@ -137,6 +137,34 @@ def test_the_owner_is_kept(tmp_path: Path) -> None:
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (65534, 65534, 0o600)
 
 
+@pytest.mark.slow
+@pytest.mark.needs("root")
+def test_a_file_whose_group_cannot_be_kept_is_left_with_the_reason(open_folder: Path) -> None:
+    """Its owner may write into it, and can make no other one of that group."""
+    path = open_folder / "conf"
+    path.write_text("old")
+    os.chown(path, 65534, 4343)
+    os.chown(open_folder, 65534, 65534)
+    code = f"""
+import os
+from pathlib import Path
+from trimtab.errors import TargetError
+from trimtab.host import LocalHost
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+try:
+    LocalHost().write_file(Path({str(path)!r}), LocalHost().read_file(Path({str(path)!r})))
+except TargetError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told.stdout.startswith(
+        f"cannot write file={str(path)!r}: Operation not permitted\nhint: a new file of the same owner and group takes its place"
+    ), told
+    assert [each.name for each in open_folder.iterdir()] == ["conf"]
+
+
 def test_a_missing_file_is_none(tmp_path: Path) -> None:
     assert HOST.read_file(tmp_path / "none") is None
 

@@ -59,7 +59,7 @@ def opened(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Sessions]]:
     def start() -> Sessions:
         close()
         history = History.open(tmp_path / "history.db")
-        made.append((Sessions(history, tmp_path, clock=clock), history))
+        made.append((Sessions(history, tmp_path, clock=clock, timer=clock), history))
         return made[0][0]
 
     yield start

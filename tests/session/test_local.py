@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.session.conftest import seconds, spec
+from trimtab.errors import UsageError
 from trimtab.history import History
 from trimtab.session.local import LocalSession
 from trimtab.session.refusal import ConflictError, StuckError
@@ -40,6 +41,25 @@ def test_one_that_waits_for_its_layers_goes_on(tmp_path: Path, monkeypatch: pyte
     with LocalSession(spec(layers=layers, budget="30 trials"), tmp_path) as session:
         points(session)
         assert len([trial for trial in session.session.trials if trial.role == "search"]) > 12
+
+
+@pytest.mark.parametrize("changed", [{}, {"seed": 2}])
+def test_one_that_was_interrupted_is_begun_again_if_that_is_asked_for(tmp_path: Path, changed: dict[str, int]) -> None:
+    with LocalSession(spec(), tmp_path) as session:
+        points(session, 4)
+        first = session.session.study_id
+    with pytest.raises(UsageError, match="no plug-in 'nope'"):
+        LocalSession(spec(searcher="nope"), tmp_path, again=True)
+    with LocalSession(spec(), tmp_path) as session:
+        assert (session.is_new, session.session.study_id) == (False, first), "a mistake has ended nothing"
+    with LocalSession(spec(**changed), tmp_path, again=True) as session:
+        assert session.is_new
+        assert len(session.session.trials) == 0
+        assert points(session) > 10
+    with History.open(tmp_path / "history.db") as history:
+        ended = history.study(first)
+        assert (ended.status, ended.verdict.stop_reason) == ("stopped", "its user has begun it again")
+        assert len(history.trials(first)) == 4
 
 
 def test_one_of_another_machine_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

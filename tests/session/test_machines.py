@@ -93,6 +93,18 @@ def test_who_makes_the_proof_may_vanish(opened: Opened, clock: Clock) -> None:
     assert session.fetch(two).state == "point"
 
 
+def test_who_has_vanished_is_not_shown_for_ever(opened: Opened, clock: Clock) -> None:
+    """Programs that are started again and again join as others each time."""
+    session, _ = opened().begin(spec(layers=MACHINES, lease="5m"))
+    gone = session.join("gone").id
+    held = session.fetch(gone)
+    assert [(each["client"], each["number"]) for each in session.running()] == [("gone", None)]
+    clock.now += 301
+    assert session.running() == []
+    session.report(gone, held.ticket, Report(value=1.0))
+    assert session.speeds() == {}, "a late run counts, and one is no level yet"
+
+
 def test_a_client_whose_baseline_fails_is_told(opened: Opened) -> None:
     session, _ = opened().begin(spec(layers=MACHINES))
     client = session.join("a").id

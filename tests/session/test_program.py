@@ -163,6 +163,17 @@ def test_numbers_beside_each_other_are_not_taken_for_one_figure(line: str, value
     assert program._printed(line.encode()) == Outcome(value)
 
 
+def test_how_long_it_took_is_not_known_where_trimtab_was_stopped_meanwhile() -> None:
+    """The program goes on after Ctrl-Z, and its end is seen when the user comes back: that is no fault of the config."""
+    went_on = ("sh", "-c", "kill -CONT $PPID; echo 4; exec sleep ${1:-0}", "sh")
+    run = Program(command=went_on).run(Config({}))
+    assert (run.value, run.status) == (None, "infrastructure")
+    assert run.reason == "Trimtab was stopped while it ran (Ctrl-Z?): how long it took is not known"
+    assert Program(command=(*went_on, "60"), timeout_s=0.2).run(Config({})) == run
+    assert Program(command=went_on, measure="output").run(Config({})).value == 4.0
+    assert Program(command=("true",)).run(Config({})).value is not None, "it was before"
+
+
 def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """As what sudo starts for a user who is not root: another run beside it would measure both."""
     begun, start = list[subprocess.Popen[bytes]](), program._started

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from tests.session.conftest import KNOBS, Clock, measured, seconds, spec
 from trimtab.errors import SpaceError, UsageError
+from trimtab.history import History
 from trimtab.records import Role
 from trimtab.session import Report, Session, Sessions
 from trimtab.session.point import Failure
@@ -66,13 +68,36 @@ def test_a_point_of_a_vanished_client_is_handed_out_again(opened: Opened, clock:
     first = session.fetch(gone)
     assert session.fetch(other).state == "wait"
     clock.now += 301
+    assert [(each["client"], each["seconds"]) for each in session.running()] == [("", 0.0)], "it measures no more"
     again = session.fetch(other)
     assert again.ticket == first.ticket
+    assert [each["client"] for each in session.running()] == ["other"]
     # The first report counts, whoever it is from; the other one is told.
     session.report(gone, first.ticket, Report(value=10.0))
     with pytest.raises(ConflictError, match="has been reported already"):
         session.report(other, again.ticket, Report(value=11.0))
     assert session.trials[0].cost_s["measure"] == 0.0
+
+
+def test_a_step_of_the_clock_takes_no_point_and_costs_no_time(tmp_path: Path) -> None:
+    """As NTP makes it where a machine began with a wrong one: a budget in minutes would be used up, or a lease last for hours."""
+    clock, timer = Clock(), Clock()
+    with History.open(tmp_path / "history.db") as history:
+        sessions = Sessions(history, tmp_path, clock=clock, timer=timer)
+        session, _ = sessions.begin(spec(budget="10m", lease="5m"))
+        one, two = session.join("1").id, session.join("2").id
+        first = session.fetch(one)
+        clock.now, timer.now = clock.now + 3600, timer.now + 2
+        assert session.fetch(two).state == "wait"
+        assert [each["seconds"] for each in session.running()] == [2.0]
+        session.report(one, first.ticket, Report(value=10.0))
+        assert (session.trials[0].cost_s, session.trials[0].started_at) == ({"measure": 2.0}, 1_000_000.0)
+        held = session.fetch(one)
+        assert held.until == clock.now + 300, "people and programs are told the time of day"
+        clock.now, timer.now = clock.now - 7200, timer.now + 301
+        assert session.fetch(two).ticket == held.ticket
+        assert session.clients[two].seen_at == clock.now
+        sessions.close()
 
 
 def test_leaving_gives_the_point_back(opened: Opened) -> None:

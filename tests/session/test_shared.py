@@ -37,7 +37,7 @@ def test_running_is_read_while_repeats_go_out(opened: Opened) -> None:
     ((client, repeat),) = held.items()
 
     class Moving:
-        since = 0.0
+        since = repeat.since
 
         @property
         def point(self) -> Point:

@@ -165,6 +165,18 @@ def test_an_entry_is_given_up_and_what_was_found_is_kept(fake: FakeStudy, monkey
     assert recover(state) == ([], [])
 
 
+def test_a_study_that_goes_on_is_not_said_to_have_left_nothing_open(fake: FakeStudy) -> None:
+    """Whoever has just seen it under `recover --show` would believe that the server is as it was found."""
+    state = fake.path / "state"
+    entry = Journal(state).begin(fake.target.snapshot(), study="alive", purpose="tune")
+    for way in (lambda: leave(state, "alive"), lambda: recover(state, retry="alive")):
+        with pytest.raises(UsageError) as caught:
+            way()
+        assert caught.value.message == f"the tune of study='alive' has not ended: pid {os.getpid()} works on it"
+        assert f"`kill {os.getpid()}`" in str(caught.value.hint)
+    assert entry.is_open
+
+
 @pytest.mark.parametrize(
     ("name", "error", "note"),
     [

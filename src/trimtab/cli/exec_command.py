@@ -107,7 +107,12 @@ _REPORT_S = 60.0
     help="After which a run is killed and counts as failed.",
 )
 @click.option("--no-proof", is_flag=True, help="End with the search: the best config is not proven.")
-@click.option("--again", is_flag=True, help="Begin again even if this session has ended, or is of another host.")
+@click.option(
+    "--again",
+    is_flag=True,
+    help="Begin a new session even if this one has ended, was interrupted, or is of another host; one that runs at a --server"
+    " goes on.",
+)
 @click.option(
     "--server", metavar="URL", help="Be one of the clients of a `trimtab serve`; its token is taken from TRIMTAB_TOKEN."
 )

@@ -19,6 +19,7 @@ from trimtab.history import codec
 from trimtab.history.formats import Format, Imported
 from trimtab.history.record import StudyCopy
 from trimtab.history.resting import connect_to_read
+from trimtab.history.rows import UNREADABLE
 from trimtab.history.schema import url_of
 from trimtab.history.store import History
 from trimtab.history.typed import verdict_to_json
@@ -172,8 +173,7 @@ class _Arriving:
             check_copy(copy, place)
             own = digest(copy)
             # Only a study of the same second of birth can be the same: few need to be read.
-            for study_id in self._by_time.pop(copy.record.created_at, ()):
-                self._digests.add(digest(self.history.copy(study_id)))
+            self._digests |= {self._digest_of(each) for each in self._by_time.pop(copy.record.created_at, ())}
             if own in self._digests:
                 self.arrivals.append(Arrival(copy.record.name, None))
                 continue
@@ -182,6 +182,15 @@ class _Arriving:
             self.arrivals.append(Arrival(copy.record.name, name))
             verdict = _at_home(copy.record.verdict, name)
             yield replace(copy, record=replace(copy.record, name=name, origin=self.origin, verdict=verdict))
+
+    def _digest_of(self, study_id: int) -> str:
+        """Of a study that is here; "" for one that is damaged: what comes is not the same, and may be a sound copy of it."""
+        try:
+            return digest(self.history.copy(study_id))
+        except HistoryError as error:
+            if not isinstance(error.__cause__, UNREADABLE):
+                raise
+            return ""
 
     def _name_for(self, name: str) -> str:
         if name not in self._renamed:

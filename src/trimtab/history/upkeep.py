@@ -19,7 +19,6 @@ from trimtab.history.schema import (
     beside,
     event_table,
     make_engine,
-    make_private,
     meta_table,
     metadata,
     no_history,
@@ -150,7 +149,8 @@ def _reason(error: Exception) -> str:
 
 
 def back_up(place: str | Path, target: Path) -> int:
-    """A copy of the whole history in one SQLite file, as it is at this moment, while others may write; its bytes.
+    """A copy of the whole history in one SQLite file, as it is at this moment, while others may write; its bytes. It has its name
+    once it is whole.
 
     Raises:
         HistoryError: there is none, `target` exists, is no name of a file, or cannot be written. No half copy stays.
@@ -160,16 +160,13 @@ def back_up(place: str | Path, target: Path) -> int:
     engine = _existing(place)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        _reserve(target)
-        try:
-            make_private(part)
-            _copy_to(engine, part)
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.replace(target)
-        except BaseException:
-            target.unlink()
-            raise
+        _require_free(target)
+        part.unlink(missing_ok=True)  # of a process of this number that was killed
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _copy_to(engine, part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        _name(part, target)
     except (OSError, sqlite3.Error) as error:
         raise HistoryError(
             f"cannot write backup={str(target)!r}: {getattr(error, 'strerror', None) or error}",
@@ -181,13 +178,20 @@ def back_up(place: str | Path, target: Path) -> int:
     return target.stat().st_size
 
 
-def _reserve(target: Path) -> None:
-    try:
-        target.open("x").close()
-    except FileExistsError as error:
+def _require_free(target: Path) -> None:
+    if os.path.lexists(target):
         raise HistoryError(
             f"backup={str(target)!r} exists already", hint="give another path; a backup is never overwritten"
-        ) from error
+        )
+
+
+def _name(part: Path, target: Path) -> None:
+    """Gives a copy its name, unless somebody has given it to another file meanwhile."""
+    try:
+        os.link(part, target)
+    except OSError:
+        _require_free(target)
+        part.replace(target)  # on a disk without links
 
 
 def _copy_to(engine: Engine, part: Path) -> None:

@@ -25,6 +25,13 @@ __all__ = ["LocalHost", "sync_folder"]
 _KILL_S = 10.0
 """How long a killed process may take to end; one that waits for a disk or a network that does not answer never does."""
 
+_UNWRITTEN: Mapping[int | None, str] = {
+    errno.EBUSY: "it is mounted by itself, and can only be written to: mount its folder instead",
+    errno.EPERM: "a new file of the same owner and group takes its place: run as a user who may give it these; if it is"
+    " immutable (lsattr), nothing can take its place",
+}
+"""Why a file could not be replaced -> what to do."""
+
 
 class LocalHost:
     """Commands and files of this machine; see `Host`."""
@@ -110,12 +117,9 @@ class LocalHost:
             with Folder.open(path.parent) as folder:
                 folder.write(path.name, copy, beside=_beside(path.name))
         except OSError as error:
-            is_mounted = error.errno == errno.EBUSY  # as single files of a container are: nothing can take its place
+            usual = "check that the folder is writable for this user, and that the disk is not full"
             raise TargetError(
-                f"cannot write file={str(path)!r}: {error.strerror}",
-                hint="it is mounted by itself, and can only be written to: mount its folder instead"
-                if is_mounted
-                else "check that the folder is writable for this user, and that the disk is not full",
+                f"cannot write file={str(path)!r}: {error.strerror}", hint=_UNWRITTEN.get(error.errno, usual)
             ) from error
 
     def write_in_place(self, path: Path, content: bytes) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from trimtab.search import may_fit_model
+from trimtab.session.members import Timer
 from trimtab.session.session import Session
 
-__all__ = ["SHORT_S", "Door", "Held", "Timer"]
+__all__ = ["SHORT_S", "Door", "Held"]
 
 T = TypeVar("T")
-Timer: TypeAlias = Callable[[], float]
 
 SHORT_S = 0.005
 """A call that thinks for less may keep everybody else waiting: handing it to a thread would cost others nearly as much."""

@@ -10,7 +10,7 @@ from trimtab.history import Event
 from trimtab.records import Trial, Verdict
 from trimtab.session.keeper import Keeper
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "Nowhere"]
 
 
 class Journal:
@@ -43,3 +43,19 @@ class Journal:
     def loads(text: str) -> Any:
         """What `dumps` was given."""
         return json.loads(text)
+
+
+class Nowhere(Journal):
+    """Keeps nothing: for a session that is only tried."""
+
+    def __init__(self) -> None:
+        pass
+
+    def event(self, kind: str, text: str) -> None:
+        """Forgets it."""
+
+    def told(self, trial: Trial, run: str = "") -> None:
+        """Forgets it."""
+
+    def end(self, status: str, verdict: Verdict) -> None:
+        """Forgets it."""

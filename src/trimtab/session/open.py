@@ -58,7 +58,8 @@ class Open:
     Attributes:
         ask: what the study asked for.
         run: counts from 1.
-        client, since, until: who has it, and its lease.
+        client, since, until: who has it, and its lease, by the session's timer.
+        started_at: when `since` was, seconds since the epoch.
         is_out: whether it has passed the layers on its way out.
         passed, answer: how many of them, and what one has answered instead of a client.
         said, back: the report of its run, and its result on the way back through the layers, while one of them cannot take it.
@@ -73,7 +74,7 @@ class Open:
     client: str = ""
     since: float = 0.0
     until: float = math.inf
-    spent_s: float = 0.0
+    started_at: float = 0.0
     is_out: bool = False
     passed: int = 0
     answer: Result | None = None
@@ -117,7 +118,7 @@ class Open:
             reason=result.reason,
             measurement=result.measurement if result.status.is_measured else None,
             cost_s={"measure" if result.figures else "failed": result.cost_s},
-            started_at=self.since or now,
+            started_at=self.started_at or now,
             searcher=self.ask.searcher,
             versions={"client": client} if client else {},
         )

@@ -7,9 +7,12 @@ import re
 import resource
 import select
 import shutil
+import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO
 
@@ -50,6 +53,9 @@ class Outcome:
     value: float | None
     reason: str = ""
     status: str = ""
+
+
+_STOPPED = Outcome(None, "Trimtab was stopped while it ran (Ctrl-Z?): how long it took is not known", "infrastructure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +123,13 @@ class Program:
 
     def _run(self, words: list[str], told: Callable[[int], None]) -> Outcome:
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        try:
-            code, printed = self._ended(words, told)
-        except TimeoutError:
-            return Outcome(None, f"not done after {format_duration(self.timeout_s)}", "timed_out")
-        seconds = time.perf_counter() - began
+        with _stops_seen() as was_stopped:
+            try:
+                code, printed = self._ended(words, told)
+            except TimeoutError:
+                late = Outcome(None, f"not done after {format_duration(self.timeout_s)}", "timed_out")
+                return _STOPPED if was_stopped() else late
+            seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if code != 0:
             last = printed.decode(errors="replace").strip().splitlines()[-5:]
@@ -129,6 +137,8 @@ class Program:
             return Outcome(None, redact("\n".join([ended, *last])), "crashed")
         if self.measure == "output":
             return _printed(printed)
+        if self.measure == "wall" and was_stopped():
+            return _STOPPED
         spent = {"wall": seconds, "user": after.ru_utime - before.ru_utime, "system": after.ru_stime - before.ru_stime}
         # A figure of 0 is one that the system's clock is too coarse for.
         return Outcome(max(spent[self.measure], 1e-6))
@@ -150,6 +160,21 @@ class Program:
             if process is not None:
                 _kill(process)
             raise
+
+
+@contextmanager
+def _stops_seen() -> Iterator[Callable[[], bool]]:
+    """Gives what says whether this process was stopped and went on inside (Ctrl-Z and fg): the program, which is not stopped with
+    it, may have ended long before that is seen."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is told of signals
+        yield lambda: False
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGCONT, lambda number, frame: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGCONT, before)
 
 
 def _started(words: list[str]) -> subprocess.Popen[bytes]:

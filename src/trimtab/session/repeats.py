@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from trimtab.flow import Task
 from trimtab.records import Role
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Stack
-from trimtab.session.members import Client
+from trimtab.session.members import Client, Timer
 from trimtab.session.open import Fetched
 from trimtab.session.point import Point, Report, result_of
 from trimtab.session.refusal import ConflictError, UnknownTicketError
@@ -35,18 +34,18 @@ class Repeats:
         study_id, task: of the session.
         layers: those that ask for repeats, and learn from them.
         journal: keeps what they gave.
-        clock: seconds since the epoch.
+        timer: as of the session.
     """
 
-    def __init__(self, study_id: int, task: Task, layers: Stack, journal: Journal, clock: Callable[[], float]) -> None:
+    def __init__(self, study_id: int, task: Task, layers: Stack, journal: Journal, timer: Timer) -> None:
         self._study_id, self._task, self._layers = study_id, task, layers
-        self._journal, self._clock = journal, clock
+        self._journal, self._timer = journal, timer
         self._held: dict[str, _Repeat] = {}
         self._failures: dict[str, list[str]] = {}
         self._n = 0
 
-    def next(self, client: Client, lease_s: float) -> Fetched | None:
-        """The run of the baseline that `client` owes; None when it owes none.
+    def next(self, client: Client, until: float) -> Fetched | None:
+        """The run of the baseline that `client` owes, `until` as it is told; None when it owes none.
 
         Raises:
             ConflictError: it has failed at it too often.
@@ -62,13 +61,13 @@ class Repeats:
                     hint="fix its machine, and join again",
                 )
             held = self._held[client.id] = self._made(client)
-        return Fetched(state="point", point=held.point, ticket=held.ticket, until=self._clock() + lease_s)
+        return Fetched(state="point", point=held.point, ticket=held.ticket, until=until)
 
     def _made(self, client: Client) -> _Repeat:
         self._n += 1
         mark = hashlib.sha256(f"{client.id} {self._n}".encode()).hexdigest()[:10]
         point = Point(number=self._n, run=1, config=self._task.baseline, role=Role.BASELINE, client=client.id)
-        return _Repeat(f"{self._study_id}.r{self._n}.1.{mark}", point, self._clock())
+        return _Repeat(f"{self._study_id}.r{self._n}.1.{mark}", point, self._timer())
 
     @staticmethod
     def is_one(ticket: str) -> bool:
@@ -87,7 +86,7 @@ class Repeats:
             raise UnknownTicketError(
                 f"ticket={ticket[:40]!r} was never handed out", hint="report the ticket that fetch gave"
             )
-        cost_s = max(0.0, self._clock() - held.since)
+        cost_s = self._timer() - held.since
         result = result_of(report, self._task.objective, cost_s)
         del self._held[client.id]
         if result.figures:
@@ -109,9 +108,10 @@ class Repeats:
         result = result_of(Report.model_validate(said["report"]), self._task.objective, said["cost_s"])
         self._layers.repeated(said["client"], result)
 
-    def running(self) -> list[tuple[Point, float]]:
-        """What is being measured, and since when; another thread may ask."""
-        return [(held.point, held.since) for held in list(self._held.values())]
+    def running(self, lease_s: float) -> list[tuple[Point, float]]:
+        """What is being measured, for less than a lease, and since when; another thread may ask."""
+        now = self._timer()
+        return [(held.point, held.since) for held in list(self._held.values()) if now - held.since < lease_s]
 
     def state(self) -> dict[str, Any]:
         """What the layers say of each client, for people: "machine", how slow its machine is."""

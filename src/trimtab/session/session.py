@@ -8,7 +8,7 @@ of that order (see `trimtab.flow.study`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from trimtab.records import Trial, Verdict
 from trimtab.session.course import Course
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Setting, Stack
-from trimtab.session.members import Client, Members
+from trimtab.session.members import Client, Members, Timer
 from trimtab.session.open import Accepted, Fetched, Means, Open, Said, State, interrupted, outlasted, read_ticket
 from trimtab.session.passage import Passage
 from trimtab.session.point import Report, Result, result_of
@@ -49,7 +49,8 @@ class Session:
         study_id: its study in the history.
         setting: what its layers may know, and its task.
         journal: takes what happens, in order.
-        clock: seconds since the epoch.
+        clock: seconds since the epoch, for what people are shown.
+        timer: seconds that no step of that clock changes, for leases and costs.
 
     Attributes:
         members: the clients.
@@ -58,19 +59,19 @@ class Session:
     """
 
     def __init__(
-        self, spec: SessionSpec, study_id: int, setting: Setting, journal: Journal, clock: Callable[[], float]
+        self, spec: SessionSpec, study_id: int, setting: Setting, journal: Journal, clock: Timer, timer: Timer
     ) -> None:
         self.spec, self.study_id, self.task = spec, study_id, setting.task
-        self.members = Members(spec.name, spec.lease_s, clock)
+        self.members = Members(spec.name, spec.lease_s, clock, timer)
         self.version = 0
         self.request = ""
         self.verdict = Verdict()
         self.error = ""
-        self._clock, self._journal, self._lease_s = clock, journal, spec.lease_s
+        self._clock, self._timer, self._journal, self._lease_s = clock, timer, journal, spec.lease_s
         layers = Stack.of([(e.kind, e.options) for e in spec.layers if e.kind != "group"], setting)
         self._passage, self._has_layers = Passage(layers), not layers.is_empty
         self._is_unequal = any(entry.kind == "machines" for entry in spec.layers)
-        self._repeats = Repeats(study_id, self.task, layers, journal, clock)
+        self._repeats = Repeats(study_id, self.task, layers, journal, timer)
         self._means = Means()
         self._most_lost = -1
         self._is_paused = False
@@ -126,10 +127,10 @@ class Session:
         return self._is_over and self.verdict.result == "better"
 
     def running(self) -> list[dict[str, Any]]:
-        """What is being measured: number (None: a shared repeat), run, role, client, seconds, what it changes."""
-        now = self._clock()
-        points = [*((each.point(), each.since, each.ask.number) for each in list(self._opens.values())),
-                  *((point, since, None) for point, since in self._repeats.running())]  # fmt: skip
+        """What is out: number (None: a shared repeat), run, role, client ("": its lease is over), seconds, what it changes."""
+        now, opens = self._timer(), list(self._opens.values())
+        points = [*((each.point(client=None if now < each.until else ""), each.since, each.ask.number) for each in opens),
+                  *((point, since, None) for point, since in self._repeats.running(self._lease_s))]  # fmt: skip
         return [
             {
                 "number": number, "run": point.run, "role": str(point.role), "client": self.members.shown(point.client),
@@ -184,15 +185,15 @@ class Session:
             ConflictError: it cannot measure the baseline, which layer `machines` wants of it.
         """
         client = self.members.get(client_id)
-        now = self._clock()
+        now = self._timer()
         if self._is_over:
             return Fetched(state="ended")
         held = next((each for each in self._opens.values() if each.client == client.id), None)
         if held is not None:
-            return self._handed(held, client, now, since=held.since)
+            return self._handed(held, client, now)
         if self._is_paused:
             return Fetched(state="paused")
-        repeat = self._repeats.next(client, self._lease_s)
+        repeat = self._repeats.next(client, self._clock() + self._lease_s)
         if repeat is not None:
             self.version += 1
             return repeat
@@ -200,13 +201,14 @@ class Session:
         free = self._next_free()
         if free is None or (self._is_unequal and not self.members.may_have(client, free.ask.role)):
             return Fetched(state="ended" if self._is_over else "wait")
-        return self._handed(free, client, now, since=now)
+        free.since, free.started_at = now, self._clock()
+        return self._handed(free, client, now)
 
-    def _handed(self, given: Open, client: Client, now: float, since: float) -> Fetched:
-        given.client, given.since, given.until = client.id, since, now + self._lease_s
+    def _handed(self, given: Open, client: Client, now: float) -> Fetched:
+        given.client, given.until = client.id, now + self._lease_s
         self.version += 1
-        point = given.point()
-        return Fetched(state="point", point=point, ticket=given.ticket(self.study_id), until=given.until)
+        point, until = given.point(), self._clock() + self._lease_s
+        return Fetched(state="point", point=point, ticket=given.ticket(self.study_id), until=until)
 
     def _expire(self, now: float) -> None:
         """Whoever has not reported in time is taken for gone; a config that has outlasted several is told as one that failed."""
@@ -313,7 +315,7 @@ class Session:
         return "told"
 
     def _said(self, reported: Open, client: Client, report: Report) -> Said:
-        cost_s = max(0.0, self._clock() - reported.since) if reported.since else 0.0
+        cost_s = self._timer() - reported.since if reported.since else 0.0
         return Said(client.id, client.name or client.id, report, result_of(report, self.task.objective, cost_s))
 
     def _of_ticket(self, ticket: str) -> Open:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import threading
 import time
@@ -11,15 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError
+from trimtab.flow import Task
 from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, is_same_host, space_to_json
 from trimtab.history.rows import UNREADABLE
 from trimtab.host import FileLock, read_limits
 from trimtab.records import Machine, Verdict
-from trimtab.session.held import SHORT_S, Door, Held, Timer
-from trimtab.session.journal import Journal
+from trimtab.session.held import SHORT_S, Door, Held
+from trimtab.session.journal import Journal, Nowhere
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
-from trimtab.session.members import Client
+from trimtab.session.members import Client, Timer
 from trimtab.session.refusal import ConflictError, StuckError, UnknownError, is_lasting
 from trimtab.session.session import Session
 from trimtab.session.spec import SessionSpec, read_spec
@@ -44,7 +46,8 @@ class Sessions:
     Args:
         history: where they are kept.
         state_dir: for the lock that keeps a second server out, and for files of layers.
-        clock: seconds since the epoch.
+        clock: seconds since the epoch, for what people are shown.
+        timer: seconds that no step of that clock changes, for leases and costs.
         most: sessions that may run at once.
         sync_s: how long a report may be kept before it survives a loss of power, see `Keeper`.
         is_measuring: whether the clients run on this machine, and go on with sessions of this machine only.
@@ -61,7 +64,8 @@ class Sessions:
         history: History,
         state_dir: Path,
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Timer = time.time,
+        timer: Timer = time.monotonic,
         most: int = _MOST_RUNNING,
         sync_s: float = 1.0,
         is_measuring: bool = False,
@@ -74,7 +78,8 @@ class Sessions:
             )
         self.history = history
         self.keeper = Keeper(history, sync_s)
-        self._folder, self._clock, self._most, self._is_measuring = state_dir / "logs", clock, most, is_measuring
+        self._folder, self._most, self._is_measuring = state_dir / "logs", most, is_measuring
+        self._clock, self._timer = clock, timer
         self._timers: tuple[Timer, Timer] = (time.perf_counter, time.thread_time)
         self._held: dict[str, Held] = {}
         self.past: dict[int, dict[str, Any]] = {}
@@ -93,7 +98,8 @@ class Sessions:
 
         Args:
             spec: what is asked for.
-            again: a new one even when there is one that has ended, or one that cannot go on (here).
+            again: a new one even when there is one that has ended, or one that cannot go on (here); or, on this machine alone,
+                one that was interrupted, which is ended.
 
         Raises:
             ConflictError: another one has that name, another server serves it, or too many run.
@@ -106,7 +112,8 @@ class Sessions:
             except StuckError as error:
                 if not again:
                     raise
-                self._given_up(spec.name, error)
+                self._tried(spec)
+                self._given_up(spec.name, error.message)
                 known = None
             if known is not None:
                 return known, False
@@ -128,22 +135,28 @@ class Sessions:
             _require_this_host(found)
         self._forget_older(spec.name)
         is_same, is_running = spec.is_that_of(found.fingerprint, found.settings[KIND]), found.status == "running"
+        if is_running and again and self._is_measuring:  # nobody else makes its trials
+            raise StuckError("its user has begun it again")
         if is_same and (is_running or not again):
             return self._get(spec.name).session
         if is_running:
             raise ConflictError(
                 f"session={spec.name!r} runs already and was begun otherwise",
-                hint="give the options that it was begun with, or another --name; `trimtab serve` shows it, and can stop it"
+                hint="give the options that it was begun with, or another --name; --again ends it and begins a new one"
                 if self._is_measuring
                 else "join it, give another name, or end it first",
             )
         return None
 
+    def _tried(self, spec: SessionSpec) -> Task:
+        """Its task; whatever is wrong with searcher, layers and prior shows here, before anything is kept, or ended."""
+        setting = Setting(spec.name, 0, spec.task(), self._folder)
+        Session(spec, 0, setting, Nowhere(), self._clock, self._timer).try_out()
+        return setting.task
+
     def _new(self, spec: SessionSpec, clients: dict[str, Client] | None = None) -> Session:
         """One that begins from nothing; `clients`: those that it has already."""
-        task = spec.task()
-        # Whatever is wrong with searcher, layers and prior must show before anything is kept.
-        Session(spec, 0, Setting(spec.name, 0, task, self._folder), _Nowhere(), self._clock).try_out()
+        task = self._tried(spec)
         limits = read_limits()
         record = self.history.create_study(
             name=spec.name,
@@ -196,7 +209,7 @@ class Sessions:
 
     def _made(self, spec: SessionSpec, study_id: int) -> Session:
         setting = Setting(spec.name, study_id, spec.task(), self._folder)
-        return Session(spec, study_id, setting, Journal(self.keeper, study_id, self._clock), self._clock)
+        return Session(spec, study_id, setting, Journal(self.keeper, study_id, self._clock), self._clock, self._timer)
 
     @contextmanager
     def use(self, name: str) -> Iterator[Session]:
@@ -303,7 +316,7 @@ class Sessions:
         if record is None or KIND not in record.settings:
             raise UnknownError(f"no session is called {name[:80]!r}", hint="`GET /api/v1/sessions` lists them")
         with _going_on(name):
-            return read_spec(_dumps(record.settings[KIND])), record
+            return read_spec(json.dumps(record.settings[KIND])), record
 
     def _loaded(self, name: str) -> Session:
         """A session of the history; one that runs is told again what its journal says."""
@@ -363,16 +376,16 @@ class Sessions:
             try:
                 self._get(name)
             except StuckError as error:
-                self._given_up(name, error)
+                self._given_up(name, error.message)
                 return True
             return False
 
-    def _given_up(self, name: str, why: StuckError) -> None:
+    def _given_up(self, name: str, why: str) -> None:
         """Without reading more than its name and status: the row may be what is damaged."""
         for each in self.summaries():
             if each.name == name and each.status == "running":
                 self._hold(name, each.id)
-                verdict = Verdict(result="interrupted", stop_reason=why.message, objective=each.objective)
+                verdict = Verdict(result="interrupted", stop_reason=why, objective=each.objective)
                 self.history.update_study(each.id, status="stopped", verdict=verdict)
                 self.history.let_go(each.id)
 
@@ -395,22 +408,6 @@ def _require_this_host(record: StudyRecord) -> None:
             hint="give the one of this host another name (--name), or begin a new one with --again, which ends that one; "
             "a host that has only been renamed, or a container, goes on with it under its old host name",
         )
-
-
-class _Nowhere(Journal):
-    """Keeps nothing: for a session that is only tried."""
-
-    def __init__(self) -> None:
-        pass
-
-    def event(self, kind: str, text: str) -> None:
-        pass
-
-    def told(self, trial: Any, run: str = "") -> None:
-        pass
-
-    def end(self, status: str, verdict: Any) -> None:
-        pass
 
 
 @contextmanager
@@ -442,9 +439,3 @@ def _bugs_told() -> Iterator[None]:
 
 def _why_failed(events: Sequence[Event]) -> str:
     return next((event.text for event in reversed(events) if event.kind == "failed"), "")
-
-
-def _dumps(values: object) -> str:
-    import json
-
-    return json.dumps(values)

@@ -145,7 +145,7 @@ def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -
     """
     entries = open_changes(state_dir, folders)
     if retry:
-        entries = _of_study(entries, retry)
+        entries = _of_study(state_dir, entries, retry)
         for entry in entries:
             entry.note(RETRY)
     done: list[Recovered] = []
@@ -181,14 +181,25 @@ def _files(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
     return tuple(name for snapshot in snapshots for name in snapshot.files)
 
 
-def _of_study(entries: Sequence[Entry], study: str) -> list[Entry]:
+def _of_study(state_dir: Path, entries: Sequence[Entry], study: str) -> list[Entry]:
     found = [entry for entry in entries if entry.study == study]
     if not found:
+        _require_not_at_work(state_dir, study)
         names = ", ".join(sorted({entry.study for entry in entries}))
         raise UsageError(
             f"nothing of study={study!r} is open", hint=f"open: {names}" if names else "nothing is open at all"
         )
     return found
+
+
+def _require_not_at_work(state_dir: Path, study: str) -> None:
+    """Raises UsageError when a process that lives has an open entry of that study."""
+    for entry in Journal(state_dir).open_entries():
+        if entry.study == study and entry.is_owner_alive:
+            raise UsageError(
+                f"the {entry.purpose} of study={study!r} has not ended: pid {entry.pid} works on it",
+                hint=f"wait for it, or stop it (Ctrl-C there, or `kill {entry.pid}`): it puts the server back itself",
+            )
 
 
 def shown(state_dir: Path) -> list[OpenEntry]:
@@ -248,9 +259,12 @@ def _found(snapshot: Snapshot, own: Own, name: str) -> str:
 
 
 def _running(entry: Entry, snapshot: Snapshot) -> tuple[dict[str, Value], str]:
-    """Values in use now, and why they are not known. An embedded server is not started for a look."""
+    """Values in use now, and why they are not known. What Trimtab itself runs is not asked: a look would start it, and end
+    it where a killed Trimtab has left it running."""
     if "folder" in snapshot.reach:
         return {}, "an embedded server is not started for a look"
+    if snapshot.reach.get("settings", {}).get("run"):
+        return {}, "a program that Trimtab itself runs is not started for a look"
     try:
         with closing(reattach(snapshot, entry.state_dir)) as target:
             target.open()
@@ -277,7 +291,7 @@ def leave(state_dir: Path, study: str) -> Path:
         TargetError: another process is putting it back just now.
     """
     folder, is_left = _aside(state_dir, study), False
-    for entry in _of_study(open_changes(state_dir), study):
+    for entry in _of_study(state_dir, open_changes(state_dir), study):
         with entry.claim(_CLAIM_S) as is_ours:
             if is_ours:
                 _make_durable(_write_entry(folder, entry))
