@@ -63,6 +63,21 @@ def test_parts_of_a_result_are_asked_for_in_the_words_of_applications(
     assert guess(text, number, Catalogue()) == expected  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("may_read", "found"), [(True, {"type": "serial", "start": 8}), (False, {"type": "?"})])
+def test_a_key_that_this_role_may_not_read_is_left_to_the_user(may_read: bool, found: dict[str, object]) -> None:
+    """A role that watches (pg_monitor) may prepare the statement all the same; the profile ended as a bug."""
+
+    def execute(statement: str, *_: object) -> Any:
+        if "pg_attribute" in statement:
+            return [("id", True, "t", True)]
+        if not may_read:
+            raise psycopg.errors.InsufficientPrivilege("permission denied for table t")
+        return SimpleNamespace(fetchone=lambda: (8,))
+
+    catalogue = OfServer(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
+    assert guess("INSERT INTO t (id, a) VALUES ($1, $2)", 1, catalogue) == ("id", found)
+
+
 def test_an_array_is_no_value_of_its_column() -> None:
     """The server takes a text such as {1,2,3} for it, and refuses every value of the column."""
     text = "SELECT * FROM t WHERE größe = ANY($1) AND größe IN ($2, $3)"

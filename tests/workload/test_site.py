@@ -74,6 +74,15 @@ def run(workload: SiteWorkload, web: Site, duration_s: float = 1.0) -> SecondLog
         (('number = [1, "items"]', 'letters = [1, "users"]'), "[values.item] names 'users', which is neither"),
         (('number = [1, "items"]', 'number = [1, "items"], text = "a"'), "[values.item] has number and text"),
         (('find = "/item/", number = [1, "items"]', "width = 3"), "says nothing about where it comes from"),
+        (
+            ('number = [1, "items"]', "letters = [2, 3], width = 5"),
+            "[values.item] width=5 has no meaning without number or spell",
+        ),
+        (('number = [1, "items"]', 'letters = [2, 3], skew = "items"'), "skew='items' has no meaning without number"),
+        (('number = [1, "items"]', 'one_of = ["1"], plus = "item"'), "plus='item' has no meaning without number"),
+        (('number = [1, "items"]', 'text = "a", digits = []'), "digits=[] has no meaning without spell"),
+        (('find = "/item/", ', 'none = "0", '), "none='0' has no meaning without find"),
+        (('number = [1, "items"]', 'number = [1, 9], plus = "item", width = 2'), "[values.item] has plus and width"),
         (('find = "/item/"', 'find = { after = "a", until = "bc" }'), "until='bc' is not a character"),
         (("item = {", "Item = {"), "[values.Item] is not a name"),
         (("login = { home", "logn = { home"), "unknown key in [mixes.all]: logn="),
@@ -100,6 +109,10 @@ def test_a_wrong_site_file_is_refused(tmp_path: Path, change: tuple[str, str], m
         made(tmp_path, SHOP.replace(*change))
     assert message in str(refused.value)
     assert refused.value.hint
+
+
+def test_a_site_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert made(tmp_path, f"\ufeff{SHOP}").browsers.source() == made(tmp_path).browsers.source()
 
 
 @pytest.mark.parametrize(
@@ -181,7 +194,31 @@ def test_a_warm_run_waits_until_the_mix_is_right(tmp_path: Path) -> None:
     assert closed.arrivals_s == pytest.approx(20.0 + 2 * closed.browsers.site.think.mean_s)
     rubis = SiteWorkload(replace(closed.browsers, site=builtin_site("rubis")))
     assert plan.warm(rubis.arrivals_s).warmup_floor_s == 34.0
-    assert made(tmp_path, think_scale=1.0, load={"rate": 5}).arrivals_s == 0.0
+
+
+def test_an_open_loop_is_warm_when_each_browser_has_asked_for_some_pages(tmp_path: Path) -> None:
+    """They take turns, and all begin with the first page."""
+    browsers = made(tmp_path, think_scale=1.0, load={"rate": 50, "users": 500})
+    assert browsers.browsers.think_s == 0.0
+    assert browsers.arrivals_s == 80.0
+    assert browsers.with_rate(4000).arrivals_s == 1.0
+    ramp = {"kind": "ramp", "to": 4000, "over": "60s"}
+    assert made(tmp_path, load={"rate": 1, "users": 500, "profile": ramp}).arrivals_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("site", "mix", "session_s"),
+    [
+        ("rubis", "bidding", 7.0 * 11.3),
+        ("rubis", "browsing", 7.0 * 8.6),
+        ("tpcw", "ordering", 15 * 60 * (1 - np.exp(-4))),
+    ],
+)
+def test_an_open_loop_of_sessions_is_warm_when_as_many_end_as_begin(site: str, mix: str, session_s: float) -> None:
+    table = {"mix": mix, "rate_of": "sessions", "think_scale": 0.1, "load": {"rate": 5, "users": 500}}
+    browsers = SiteLoad.from_table(Table(table, "[workload]", SITE_KEYS), builtin_site(site), Path())
+    assert browsers.think_s == pytest.approx(0.7)
+    assert browsers.arrivals_s == pytest.approx(3 * 0.1 * session_s, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -266,6 +303,12 @@ def test_sessions_can_come_by_a_schedule(tmp_path: Path, web: Site) -> None:
     n_sessions = counts(by_session)["home"]
     assert by_session.offered.sum() > by_interaction.offered.sum() > 0
     assert by_session.offered.sum() >= sum(counts(by_session).values()) > n_sessions
+
+
+@pytest.mark.slow
+def test_an_open_loop_begins_with_the_first_page_of_each_browser(tmp_path: Path, web: Site) -> None:
+    log = run(made(tmp_path, load={"users": 200, "rate": 100}), web)
+    assert set(counts(log)) == {"home"}
 
 
 @pytest.mark.service

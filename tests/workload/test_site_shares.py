@@ -10,6 +10,7 @@ import pytest
 from trimtab.load import build_source
 from trimtab.workload.site import builtin_site, stationary_shares
 from trimtab.workload.site.plan import plain_site
+from trimtab.workload.site.shares import session_pages
 
 # Per cent. TPC-W: the specification's table of the mixes. RUBiS: of requests, tables normalised.
 TPCW = {
@@ -68,6 +69,8 @@ def test_a_browser_walks_by_these_shares(name: str, mix: str, expected: dict[str
     length = n / n_sessions
     # Of RUBiS: moves from page to page; of TPC-W 15 min of thinking for 7 s each, cut at 60, and on to the next Home.
     expected_length = 1 + {"bidding": 11.3, "browsing": 8.6}[mix] if name == "rubis" else 15 * 60 / 7
+    by_table = session_pages(site.mix(mix), site.start)
+    assert by_table == pytest.approx(length, rel=0.02) if name == "rubis" else by_table > 1e6
     assert length == pytest.approx(expected_length, rel=0.02 if name == "rubis" else 0.25)
 
 

@@ -1,6 +1,6 @@
 //! What stands in a page, found by its bytes: nothing is taken for granted about them.
 
-use memchr::memmem::Finder;
+use memchr::memmem::{self, Finder};
 
 use super::encode::{push_form, unescape};
 use super::texts::Texts;
@@ -77,13 +77,22 @@ pub(super) struct Tags<'a> {
 }
 
 impl Tags<'_> {
-    /// Adds what the page has to what the buffers hold.
+    /// Adds what the page has to what the buffers hold; what stands in a comment is no part of it.
     pub(super) fn read(&mut self, body: &[u8]) {
         if self.images.is_none() && self.hidden.is_none() {
             return;
         }
-        for start in memchr::memchr_iter(b'<', body) {
-            let rest = &body[start + 1..body.len().min(start + 1 + TAG_BYTES_MAX)];
+        let (mut behind, mut has_ends) = (body, true);
+        while let Some(start) = memchr::memchr(b'<', behind) {
+            behind = &behind[start + 1..];
+            if has_ends && behind.starts_with(b"!--") {
+                // One without an end is none: a script may speak of it.
+                let end = memmem::find(behind, b"-->");
+                has_ends = end.is_some();
+                behind = &behind[end.unwrap_or(0)..];
+                continue;
+            }
+            let rest = &behind[..behind.len().min(TAG_BYTES_MAX)];
             if let Some(attributes) = tag(rest, b"img") {
                 self.image(attributes);
             } else if let Some(attributes) = tag(rest, b"input") {
@@ -95,7 +104,11 @@ impl Tags<'_> {
     fn image(&mut self, attributes: &[u8]) {
         let Some(images) = &mut self.images else { return };
         let Some(source) = Attributes(attributes).find(|(name, _)| name.eq_ignore_ascii_case(b"src")) else { return };
-        let Ok(source) = std::str::from_utf8(source.1) else { return };
+        let Ok(source) = std::str::from_utf8(source.1.trim_ascii()) else { return };
+        if source.is_empty() {
+            // As an address it would be the page's own, which no browser asks for again.
+            return;
+        }
         let [plain, target] = &mut *self.scratch;
         unescape(source, plain);
         let is_here = !has_other_scheme(plain) && redirect(self.origin, self.target, plain, target);

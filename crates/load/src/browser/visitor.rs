@@ -254,6 +254,7 @@ impl Source<Http> for Visitor {
         request.status = if is_page { (100, 599) } else { SUCCESS };
         request.keeps_body = is_page;
         request.is_fresh = self.stage == Stage::Page && self.is_new && !self.is_first;
+        request.is_last = false;
         self.jar.write(&self.target, self.shared.origin.is_encrypted, &mut request.cookies);
         Step::Request
     }

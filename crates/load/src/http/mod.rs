@@ -92,6 +92,8 @@ pub struct HttpRequest {
     pub keeps_body: bool,
     /// Whether the connection at hand is closed first, as if another browser came.
     pub is_fresh: bool,
+    /// Whether the connection ends behind the answer, which the server is told before.
+    pub is_last: bool,
 }
 
 /// Statuses of success, and of what a client may follow.
@@ -108,6 +110,7 @@ impl Default for HttpRequest {
             status: SUCCESS,
             keeps_body: false,
             is_fresh: false,
+            is_last: false,
         }
     }
 }

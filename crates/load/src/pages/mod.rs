@@ -187,6 +187,8 @@ impl Source<Http> for PageSource {
         request.status = page.status.filter(|_| is_page).map_or(SUCCESS, |status| (status, status));
         request.keeps_body = is_page && page.text.is_some();
         request.is_fresh = self.shared.manner.is_fresh && is_first;
+        // One that waits for the user's next page would keep one of the server's workers busy.
+        request.is_last = self.shared.manner.is_fresh && self.next == paths.len();
         self.jar.write(&self.target, self.shared.origin.is_encrypted, &mut request.cookies);
         Step::Request
     }

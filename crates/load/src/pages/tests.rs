@@ -123,10 +123,11 @@ fn a_fresh_user_has_no_cookies_and_a_connection_of_its_own() {
         source.begin();
         let mut seen = Vec::new();
         while source.step(&mut request) == Step::Request {
-            seen.push((request.target.clone(), request.is_fresh, request.cookies.clone()));
+            seen.push((request.target.clone(), request.is_fresh, request.is_last, request.cookies.clone()));
             source.answer(&HttpAnswer { cookies: "id=7; Path=/\n".to_owned(), ..ok("") });
         }
-        let expected = [("/a".to_owned(), true, String::new()), ("/b".to_owned(), false, "id=7".to_owned())];
+        let expected =
+            [("/a".to_owned(), true, false, String::new()), ("/b".to_owned(), false, true, "id=7".to_owned())];
         assert_eq!(seen, expected);
         source.end(true);
     }

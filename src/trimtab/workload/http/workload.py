@@ -9,20 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
 from trimtab.errors import LoadError, UsageError
 from trimtab.load import LoadPlan, build_driver, build_source
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation
-from trimtab.workload.engine_run import cannot_connect
 from trimtab.workload.engine_workload import start_plan
 from trimtab.workload.http.settings import HttpSettings, Page, Site, parse_settings
+from trimtab.workload.once import failure_of
 from trimtab.workload.server import ANY_TARGET
 
 __all__ = ["HttpWorkload"]
-
-_ONCE_S = 3600.0
 
 
 class HttpWorkload:
@@ -110,33 +106,14 @@ class HttpWorkload:
         return Preparation(time.monotonic() - started, 0, True, "the pages are the server's own")
 
     def _try(self, there: Endpoint, page: Page) -> None:
-        from trimtab._native import Load, Model
-
-        try:
-            load = Load(
-                driver=self._driver(_site_of(there)),
-                source=build_source(self._source([replace(page, share=1.0)])),
-                users=1,
-                model=Model.closed(_ONCE_S),
-                duration_s=_ONCE_S,
-                operation_timeout_s=self.settings.operation_timeout_s,
+        driver, source = self._driver(_site_of(there)), self._source([replace(page, share=1.0)])
+        limit_s = self.settings.operation_timeout_s
+        words = failure_of(there, driver, source, label=page.name, operation_timeout_s=limit_s)
+        if words:
+            raise LoadError(
+                f"page={page.name!r} of {_site_of(there)} cannot be used: {words}",
+                hint="open it by hand; status and text in the study file say what it must be",
             )
-        except ConnectionError as error:
-            raise cannot_connect(there, 1, str(error)) from error
-        while not _has_ended(log := load.log()):
-            load.frame(0.02)
-        load.stop()
-        seconds = log.seconds()
-        if np.frombuffer(seconds.timed_out, dtype="<i8").any():
-            words = f"it took longer than operation_timeout={self.settings.operation_timeout_s:g}s"
-        elif log.errors:
-            words = log.errors[0].removeprefix(f"{page.name}: ")
-        else:
-            return
-        raise LoadError(
-            f"page={page.name!r} of {_site_of(there)} cannot be used: {words}",
-            hint="open it by hand; status and text in the study file say what it must be",
-        )
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load."""
@@ -192,9 +169,3 @@ class HttpWorkload:
 
 def _site_of(endpoint: Endpoint) -> Site:
     return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")
-
-
-def _has_ended(log: Any) -> bool:
-    seconds = log.seconds()
-    counts = (seconds.ok, seconds.error, seconds.timed_out)
-    return any(np.frombuffer(count, dtype="<i8").any() for count in counts)

@@ -164,7 +164,7 @@ def load_site(path: Path) -> SiteFile:
         UsageError: it cannot be read, or something in it is wrong; the message names the file.
     """
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"site={path} cannot be read: {error.strerror}", hint="see docs/reference/site.md") from error
     except (ValueError, RecursionError) as error:  # also Python's own, of an integer of thousands of digits

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
-
-import numpy as np
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.load import LoadPlan, build_driver, build_source
 from trimtab.measure import SecondLog
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun
-from trimtab.workload.engine_run import cannot_connect
 from trimtab.workload.engine_workload import start_plan
 from trimtab.workload.http.settings import Site, refuse_tls_of_plain, site_of
 from trimtab.workload.load_model import LoadModel
+from trimtab.workload.once import failure_of
 from trimtab.workload.server import ANY_TARGET
 from trimtab.workload.site.file import SiteFile
 from trimtab.workload.site.interactions import remarks
 from trimtab.workload.site.plan import plain_site
-from trimtab.workload.site.shares import stationary_shares
+from trimtab.workload.site.shares import session_pages, stationary_shares
 from trimtab.workload.table import Table
 
 __all__ = ["SITE_KEYS", "SiteLoad"]
@@ -43,7 +42,12 @@ SITE_KEYS = (
 )
 """Keys of a [workload] table that `SiteLoad.from_table` reads."""
 
-_ONCE_S = 3600.0
+_PAUSES = 2
+"""Of each browser of a closed loop, after which the mix is right."""
+_ROUNDS = 8
+"""Pages of each browser of an open loop, after which it is: all begin with the first one, and the schedule takes them in turn."""
+_SESSIONS = 3
+"""Mean lengths of a session, after which 95 of 100 are under way that there will be, if they end at random."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +163,8 @@ class SiteLoad:
 
     @property
     def think_s(self) -> float:
-        """Mean pause of a browser between two interactions; 0 in an open loop."""
-        if self.load.is_open:
+        """Mean pause of a browser between two interactions; 0 in an open loop of interactions."""
+        if self.load.is_open and not self.counts_sessions:
             return 0.0
         if self.site.think.is_exponential:
             return self.site.think.mean_s * self.think_scale
@@ -169,8 +173,28 @@ class SiteLoad:
 
     @property
     def arrivals_s(self) -> float:
-        """See `ArrivingWorkload`: with the two pauses after which the mix is right."""
-        return self.load.start_s + 2 * self.think_s
+        """See `ArrivingWorkload`: until the mix of pages is right, and in an open loop of sessions their number, too.
+
+        0 where the rate changes: which of a run's seconds are measured is then for the study file to say.
+        """
+        if self.load.profile is not None:
+            return 0.0
+        if self.counts_sessions:
+            return _SESSIONS * self._session_s
+        if self.load.is_open:
+            return _ROUNDS * self.load.users / self.load.rate_per_s
+        return self.load.start_s + _PAUSES * self.think_s
+
+    @property
+    def _session_s(self) -> float:
+        """Mean length of a session, in the time that its user thinks."""
+        site = self.site
+        pages = session_pages(site.mix(self.mix), site.start, is_literal=self.is_literal)
+        by_table_s = self.think_s * (min(pages, site.steps_max) - 1)
+        if site.lasts is None:
+            return by_table_s
+        mean_s, cap_s = site.lasts.mean_s, site.lasts.cap_s
+        return min(by_table_s, self.think_scale * mean_s * -math.expm1(-cap_s / mean_s))
 
     def context(self, name: str) -> Context:
         """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""
@@ -209,33 +233,14 @@ class SiteLoad:
         Raises:
             LoadError: the site cannot be reached, or the page is not as it must be.
         """
-        from trimtab._native import Load, Model
-
-        there = self.endpoint(endpoint)
-        try:
-            load = Load(
-                driver=self._driver(_site_at(there)),
-                source=build_source({**self.source(), "think": [_ONCE_S, _ONCE_S], "think_scale": 1e3}),
-                users=1,
-                model=Model.closed(_ONCE_S),
-                duration_s=_ONCE_S,
-                operation_timeout_s=self.operation_timeout_s,
+        there, start = self.endpoint(endpoint), self.site.start
+        driver, limit_s = self._driver(_site_at(there)), self.operation_timeout_s
+        words = failure_of(there, driver, self.source(), label=start, operation_timeout_s=limit_s)
+        if words:
+            raise LoadError(
+                f"state={start} of site={self.site.name} at {_site_at(there)} cannot be used: {words}",
+                hint="open the page by hand; the site file says what it must be",
             )
-        except ConnectionError as error:
-            raise cannot_connect(there, 1, str(error)) from error
-        while not _has_ended(log := load.log()):
-            load.frame(0.02)
-        load.stop()
-        if np.frombuffer(log.seconds().timed_out, dtype="<i8").any():
-            words = f"it took longer than operation_timeout={self.operation_timeout_s:g}s"
-        elif log.errors:
-            words = log.errors[0].removeprefix(f"{self.site.start}: ")
-        else:
-            return
-        raise LoadError(
-            f"state={self.site.start} of site={self.site.name} at {_site_at(there)} cannot be used: {words}",
-            hint="open the page by hand; the site file says what it must be",
-        )
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load.
@@ -300,8 +305,3 @@ def _thinking(table: Table, site: SiteFile) -> SiteFile:
 
 def _site_at(endpoint: Endpoint) -> Site:
     return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")
-
-
-def _has_ended(log: Any) -> bool:
-    seconds = log.seconds()
-    return any(np.frombuffer(count, dtype="<i8").any() for count in (seconds.ok, seconds.error, seconds.timed_out))

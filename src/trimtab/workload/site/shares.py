@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.workload.site.file import BACK, END
 
-__all__ = ["stationary_shares"]
+__all__ = ["session_pages", "stationary_shares"]
 
 # Notation: P[s, t] goes on from s to t, b[s] goes back, each row normalised; what is left ends the session.
 # Whoever goes on keeps the page that was left, and going back pops it. For one who has come to s by going on:
@@ -36,15 +36,27 @@ def stationary_shares(
 
     Sessions that only a number of interactions or a time ends count as endless.
     """
-    rows = tuple((name, tuple(weights.items())) for name, weights in table.items())
-    return dict(_shares(rows, start, is_literal))
+    visits = _visits_of(_frozen(table), start, is_literal)
+    whole = sum(n for _, n in visits)
+    return {name: n / whole for name, n in visits}
+
+
+def session_pages(table: Mapping[str, Mapping[str, float]], start: str, *, is_literal: bool = False) -> float:
+    """Mean number of interactions of a session, as its table ends it; a thousand million where that never does."""
+    return sum(n for _, n in _visits_of(_frozen(table), start, is_literal))
+
+
+_Rows = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
+
+
+def _frozen(table: Mapping[str, Mapping[str, float]]) -> _Rows:
+    return tuple((name, tuple(weights.items())) for name, weights in table.items())
 
 
 @lru_cache(maxsize=64)
-def _shares(
-    rows: tuple[tuple[str, tuple[tuple[str, float], ...]], ...], start: str, is_literal: bool
-) -> tuple[tuple[str, float], ...]:
-    """Once for a table: it takes up to a second, where sessions go to and fro for long, and every trial asks for it."""
+def _visits_of(rows: _Rows, start: str, is_literal: bool) -> tuple[tuple[str, float], ...]:
+    """State -> mean visits in a session. Once for a table: it takes up to a second, where sessions go to and fro for long, and
+    every trial asks for it."""
     names = [name for name, _ in rows]
     place = {name: i for i, name in enumerate(names)}
     onward, back = np.zeros((len(names), len(names))), np.zeros(len(names))
@@ -57,7 +69,7 @@ def _shares(
             elif to != END:
                 onward[place[name], place[to]] += weight / whole
     visits = _visits(onward, _returns(onward, back))[place[start]]
-    return tuple(zip(names, map(float, visits / visits.sum()), strict=True))
+    return tuple(zip(names, map(float, visits), strict=True))
 
 
 def _cut(name: str, weights: Mapping[str, float]) -> dict[str, float]:

@@ -29,6 +29,14 @@ VALUE_KEYS = (
     "none",
 )
 _KINDS = ("number", "one_of", "letters", "text", "spell")
+_NEEDED = {
+    "width": ("number", "spell"),
+    "skew": ("number",),
+    "plus": ("number",),
+    "digits": ("spell",),
+    "none": ("find",),
+}
+"""Key -> keys of which one must stand beside it: without them it would have no effect."""
 _MOST_LETTERS = 100_000
 _MOST_NUMBER = 10**18
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -93,6 +101,7 @@ def parse_value(name: str, entry: object) -> Value:
         raise UsageError(
             f"{where} says nothing about where it comes from", hint=f"add find or one of: {', '.join(_KINDS)}"
         )
+    _refuse_idle_keys(table)
     return Value(
         name=name,
         number=_range(table, "number") if "number" in table else None,
@@ -109,6 +118,18 @@ def parse_value(name: str, entry: object) -> Value:
         finds=_finds(table),
         none=table.text("none") if "none" in table else None,
     )
+
+
+def _refuse_idle_keys(table: Table) -> None:
+    for key, others in _NEEDED.items():
+        if key in table and not any(other in table for other in others):
+            needed = " or ".join(others)
+            raise UsageError(
+                f"{table.name} {key}={table.values[key]!r} has no meaning without {needed}",
+                hint=f"remove it, or add {needed}",
+            )
+    if "plus" in table and "width" in table:
+        raise UsageError(f"{table.name} has plus and width", hint="use one of them: a sum is not filled up with zeros")
 
 
 def _bound(table: Table, key: str, value: object) -> Bound:

@@ -73,9 +73,13 @@ class Catalogue:
             # No name of a table: a word of a comment, as "from 10.0.0.1".
             return {}
 
-    def next_of(self, column: _Column) -> int:
-        """One more than the largest value of an integer column."""
-        row = self._connection.execute(f'SELECT coalesce(max("{column.name}"), 0) + 1 FROM {column.table}').fetchone()
+    def next_of(self, column: _Column) -> int | None:
+        """One more than the largest value of an integer column; None where this role, which may only watch, cannot read it."""
+        name = column.name.replace('"', '""')
+        try:
+            row = self._connection.execute(f'SELECT coalesce(max("{name}"), 0) + 1 FROM {column.table}').fetchone()
+        except psycopg.Error:
+            return None
         return int(str(row[0])) if row else 1
 
 
@@ -96,7 +100,8 @@ def guess(text: str, number: int, catalogue: Catalogue) -> tuple[str, dict[str, 
         return name, {"type": UNKNOWN}
     if inserted and column.is_unique:
         # A sampled key would be there already.
-        return name, {"type": "serial", "start": catalogue.next_of(column)} if column.is_integer else {"type": UNKNOWN}
+        start = catalogue.next_of(column) if column.is_integer else None
+        return name, {"type": UNKNOWN} if start is None else {"type": "serial", "start": start}
     return name, {"type": "column", "table": column.table, "column": column.name}
 
 

@@ -43,6 +43,17 @@ fn an_interaction_is_the_page_its_redirects_and_its_images() {
 }
 
 #[test]
+fn what_stands_in_a_comment_and_an_image_without_an_address_are_not_asked_for() {
+    let page = "<!-- <img src=/old.png><input type=hidden name=old value=1> --><img src=\"\" data-src=/late.png><img src=' '>\
+                <img src=\"\n /new.png \"><input type=hidden name=new value=2><!--><img src=/2.png>";
+    let send = state("send", vec![Ask { method: Method::Post, sends_hidden: true, ..ask(text("/send")) }]);
+    let mut source = browser(ring(vec![state("form", vec![ask(text("/form"))]), send], Vec::new()));
+    let site = |request: &HttpRequest| ok(if request.target == "/form" { page } else { "" });
+    assert_eq!(interact(&mut *source, site).0, ["GET /form", "GET /new.png", "GET /2.png"]);
+    assert_eq!(interact(&mut *source, site).0, ["POST /send new=2"]);
+}
+
+#[test]
 fn a_form_is_sent_once_however_often_its_answer_is_elsewhere() {
     let form = state("buy", vec![Ask { method: Method::Post, ..ask(text("/buy")) }]);
     let site = |request: &HttpRequest| {

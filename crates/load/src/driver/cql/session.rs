@@ -120,7 +120,7 @@ impl CqlSession {
         if self.is_lost {
             return Err(Failure::without_code(ErrorClass::Connect, "the connection is lost"));
         }
-        self.stream = (self.stream + 1) & i16::MAX;
+        self.stream = following(self.stream);
         Ok(self.wire.begin(opcode, self.stream))
     }
 
@@ -191,6 +191,11 @@ impl CqlSession {
     }
 }
 
+/// The number behind this one; those below 0 are the server's own.
+fn following(stream: i16) -> i16 {
+    stream.wrapping_add(1) & i16::MAX
+}
+
 impl Session for CqlSession {
     type Protocol = Sql;
     type Canceller = Uncancellable;
@@ -225,5 +230,15 @@ impl Session for CqlSession {
 
     async fn close(self) {
         self.wire.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_numbered_round_and_round() {
+        assert_eq!([0, 1, i16::MAX].map(following), [1, 2, 0]);
     }
 }

@@ -7,7 +7,7 @@ use crate::http::HttpRequest;
 
 /// Writes `request` over what `out` held; `headers` are those of every request.
 pub(super) fn encode(request: &HttpRequest, headers: &str, out: &mut Vec<u8>) -> Result<(), Failure> {
-    let HttpRequest { method, target, headers: own, cookies, body, .. } = request;
+    let HttpRequest { method, target, headers: own, cookies, body, is_last, .. } = request;
     let is_sound = target.starts_with('/') && target.bytes().all(|byte| (0x21..0x7f).contains(&byte));
     if !is_sound {
         return Err(Failure::statement(format!(
@@ -23,6 +23,9 @@ pub(super) fn encode(request: &HttpRequest, headers: &str, out: &mut Vec<u8>) ->
         for part in ["Cookie: ", cookies, "\r\n"] {
             out.extend_from_slice(part.as_bytes());
         }
+    }
+    if *is_last {
+        out.extend_from_slice(b"Connection: close\r\n");
     }
     if method.has_body() {
         // Writing to a Vec cannot fail.

@@ -148,7 +148,7 @@ impl Session for HttpSession {
         loop {
             match self.exchange(&mut stream, request, answer).await {
                 Ok(keeps_alive) => {
-                    self.stream = keeps_alive.then_some(stream);
+                    self.stream = (keeps_alive && !request.is_last).then_some(stream);
                     return judge(request, answer);
                 }
                 // The server closed it while the request was on its way, as it may.

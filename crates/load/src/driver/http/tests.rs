@@ -194,6 +194,26 @@ async fn a_fresh_request_has_a_connection_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_connection_is_closed_behind_the_last_request() {
+    // Also by a server that would go on: it accepts no other one meanwhile.
+    let server = serve(vec![vec![page("a"), page("b"), page("no")], vec![page("c")]]);
+    let mut session = session(&server).await;
+    let mut answer = HttpAnswer::default();
+    for (is_last, expected) in [(false, "a"), (true, "b"), (false, "c")] {
+        let request = HttpRequest { is_last, ..kept() };
+        assert_eq!(session.run(&request, &mut answer).await, Ok(1));
+        assert_eq!(answer.body, expected.as_bytes());
+    }
+    assert!(!session.is_lost());
+    session.close().await;
+    let heard = server.heard.join().expect("no panic");
+    assert_eq!(
+        heard.iter().map(|head| head.contains("\r\nConnection: close\r\n")).collect::<Vec<_>>(),
+        [false, true, false]
+    );
+}
+
+#[tokio::test]
 async fn a_request_that_may_have_been_done_is_not_repeated() {
     let server = serve(vec![vec![page("a"), Vec::new()]]);
     let mut session = session(&server).await;

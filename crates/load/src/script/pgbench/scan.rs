@@ -43,9 +43,57 @@ pub(in super::super) struct Store {
 /// Reads a whole script.
 pub(in super::super) fn scan(source: &str, dialect: Dialect) -> Result<Vec<Command>, Mistake> {
     let units = Units::new(source, 0, dialect);
-    let mut scanner = Scanner { source, dialect, units, commands: Vec::new(), statements: Vec::new(), start: 0 };
+    let body = Body::default();
+    let mut scanner = Scanner { source, dialect, units, commands: Vec::new(), statements: Vec::new(), start: 0, body };
     scanner.run()?;
     Ok(scanner.commands)
+}
+
+/// Whether a statement of PostgreSQL stands in the body of a function or procedure in SQL, which has semicolons of its own:
+/// `CREATE FUNCTION … BEGIN ATOMIC …; …; END`.
+#[derive(Default)]
+struct Body {
+    /// The statement's first words, as many as `CREATE OR REPLACE FUNCTION` has.
+    first: Vec<String>,
+    /// The last word, quoted name or sign.
+    last: String,
+    /// How many ENDs are missing: of the body, and of a CASE in it.
+    depth: u32,
+}
+
+impl Body {
+    fn is_open(&self) -> bool {
+        self.depth > 0
+    }
+
+    /// Takes the next unit of the statement. In brackets only a CASE may stand, with its END.
+    fn take(&mut self, unit: Unit, text: &str, is_in_brackets: bool) {
+        if matches!(unit, Unit::Space | Unit::LineComment | Unit::BlockComment) {
+            return;
+        }
+        let text = text.to_ascii_lowercase();
+        let is_name = matches!(self.last.as_str(), "." | "as");
+        if unit == Unit::Word && !is_in_brackets {
+            match text.as_str() {
+                "atomic" if self.last == "begin" && self.depth == 0 && self.is_routine() => self.depth = 1,
+                "case" if self.is_open() && !is_name => self.depth += 1,
+                "end" if self.is_open() && !is_name => self.depth -= 1,
+                _ => {}
+            }
+        }
+        if self.first.len() < 4 {
+            self.first.push(text.clone());
+        }
+        self.last = text;
+    }
+
+    fn is_routine(&self) -> bool {
+        let first: Vec<&str> = self.first.iter().map(String::as_str).collect();
+        matches!(
+            first[..],
+            ["create", "function" | "procedure", ..] | ["create", "or", "replace", "function" | "procedure"]
+        )
+    }
 }
 
 struct Scanner<'a> {
@@ -57,17 +105,21 @@ struct Scanner<'a> {
     statements: Vec<Span>,
     /// Where the statement being read starts.
     start: usize,
+    body: Body,
 }
 
 impl<'a> Scanner<'a> {
     fn run(&mut self) -> Result<(), Mistake> {
         let mut depth = 0_i32;
         while let Some(piece) = self.units.next() {
+            if self.dialect == Dialect::Postgres {
+                self.body.take(piece.unit, piece.text, depth > 0);
+            }
             match piece.unit {
                 Unit::Unterminated => return Err(Mistake::new(piece.offset, "a string or comment that does not end")),
                 Unit::Sign(b'(') => depth += 1,
                 Unit::Sign(b')') => depth -= 1,
-                Unit::Sign(b';') if depth <= 0 && self.is_within_batch(piece.offset) => {}
+                Unit::Sign(b';') if depth <= 0 && (self.body.is_open() || self.is_within_batch(piece.offset)) => {}
                 Unit::Sign(b';') if depth <= 0 => self.finish(piece.offset, None),
                 Unit::Sign(b'\\') if self.source[piece.offset..].starts_with("\\;") => {
                     self.cut(piece.offset);
@@ -99,6 +151,7 @@ impl<'a> Scanner<'a> {
 
     /// Ends a statement, unless nothing but space and comments was read.
     fn cut(&mut self, end: usize) {
+        self.body = Body::default();
         if let Some(start) = beginning(&self.source[..end], self.start, self.dialect) {
             self.statements.push((start, end));
         }

@@ -313,3 +313,25 @@ fn a_batch_may_have_its_semicolons() {
     assert_eq!(found, expected);
     assert_eq!(read_statements("BEGIN; SELECT 1", Dialect::Postgres).unwrap().len(), 2);
 }
+
+#[test]
+fn a_routine_in_sql_is_one_statement() {
+    let function = "CREATE OR REPLACE FUNCTION f(a int) RETURNS int LANGUAGE SQL\n BEGIN ATOMIC\n  INSERT INTO t VALUES (a);\n  \
+        SELECT CASE WHEN a > 0 THEN CASE a WHEN 1 THEN 'END;' ELSE '' END ELSE (CASE WHEN true THEN '' END) END;\n  \
+        SELECT t.case, 1 AS end FROM t; /* END; */\n END";
+    let procedure = "create procedure p() begin atomic delete from t; delete from u; end";
+    let text = format!("{function};\nSELECT 1; {procedure}; BEGIN; SELECT 2; COMMIT");
+    let found = read_statements(&text, Dialect::Postgres).unwrap();
+    let found: Vec<_> = found.iter().map(|one| (one.text.as_str(), one.line, one.reach.controls)).collect();
+    let others = [("BEGIN", 7, true), ("SELECT 2", 7, false), ("COMMIT", 7, true)];
+    let expected = [(function, 1, false), ("SELECT 1", 7, false), (procedure, 7, false)].into_iter().chain(others);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    for (text, n) in [
+        ("CREATE FUNCTION begin() RETURNS int RETURN 1; SELECT 1", 2),
+        ("CREATE FUNCTION f() RETURNS int AS $$ begin atomic $$ LANGUAGE SQL; SELECT 1", 2),
+        ("CREATE TABLE f (atomic int); BEGIN; SELECT 1; END", 4),
+        ("CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END; END; SELECT 1", 3),
+    ] {
+        assert_eq!(read_statements(text, Dialect::Postgres).unwrap().len(), n, "{text}");
+    }
+}
