@@ -214,6 +214,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeStudy:
     )
     few = partial(RankProblem, n_bootstrap=10)  # coarser intervals of the ranks
     monkeypatch.setattr("trimtab.study.rank.RankProblem", few)
+    # The state of these studies lies in memory, which each of them would say.
+    monkeypatch.setattr("trimtab.study.first.mount_of", lambda folder: None)
     known: dict[str, Any] = {"targets": Target, "workloads": Workload}
     monkeypatch.setattr(
         plugins, "load", lambda group, name: known[group] if name == "fake" and group in known else load(group, name)

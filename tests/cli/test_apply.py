@@ -11,6 +11,7 @@ import signal
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -217,6 +218,14 @@ def test_where_the_newest_study_has_no_winner_that_of_an_older_one_is_named(run:
     )
     assert "apply it: trimtab apply '#1' --study study.toml\n" in run("apply", "study.toml").err
     assert run("apply", "#1", "--yes").code == 0
+
+
+def test_it_is_told_beforehand_that_a_power_cut_would_take_the_rollback_point(
+    run: Run, tuned: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trimtab.study.first.mount_of", lambda folder: SimpleNamespace(kind="tmpfs"))
+    ran = run("apply", "fake", "--yes")
+    assert f"note: state={str(tuned.path / 'state')!r} lies in memory (tmpfs): a power cut" in ran.err
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".xml"])

@@ -221,6 +221,16 @@ def test_doctor_notes_a_baseline_that_breaks_a_constraint(run: Run, study: FakeS
     assert {row["check"]: row["verdict"] for row in found["checks"]}["running config"] == "note"
 
 
+def test_doctor_notes_a_state_directory_that_a_power_cut_takes(
+    run: Run, study: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "state directory" not in run("doctor", "study.toml").out
+    monkeypatch.setattr("trimtab.study.first.mount_of", lambda folder: SimpleNamespace(kind="tmpfs"))
+    ran = run("doctor", "study.toml")
+    assert ran.code == 0
+    assert f"note  state directory: state={str(study.path / 'state')!r} lies in memory (tmpfs): a power cut" in ran.out
+
+
 def test_doctor_says_what_tune_would_refuse(run: Run, study: FakeStudy) -> None:
     assert "ok    budget: 12 trials\nok    search: searcher auto\n" in run("doctor", "study.toml").out
     text = f'{study.text}\n[search]\nsearcher = "randon"\n'

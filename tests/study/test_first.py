@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from trimtab.study import (
     rollback,
     run_design,
 )
-from trimtab.study.first import changed_by
+from trimtab.study.first import changed_by, lost_with_power
 from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial import Journal, own_to_json
 from trimtab.trial.entry import APPLY
@@ -141,3 +143,38 @@ def test_a_study_that_could_not_begin_does_not_stand_in_the_way_of_its_corrected
     fake.text = fake.text.replace('name = "fake"', 'name = "fake"\nseed = 7')
     _, trials = fake.tune()
     assert trials
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_private", "told"),
+    [("tmpfs", 0, "tmpfs"), ("ramfs", 1, "ramfs"), ("ext4", 0, ""), ("tmpfs", 2, "")],
+)
+def test_a_state_directory_in_memory_is_told_where_a_server_outlives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, n_private: int, told: str
+) -> None:
+    """It need not be there yet. A private server is put back by its next study, without it."""
+    mounts = {tmp_path: SimpleNamespace(kind=kind), tmp_path.parent: SimpleNamespace(kind="ext4")}
+    monkeypatch.setattr("trimtab.study.first.mount_of", mounts.get)
+    stack: Any = SimpleNamespace(tiers=["db", "web"], folders=(tmp_path,) * n_private)
+    notes = lost_with_power(stack, tmp_path / "study" / ".trimtab")
+    assert len(notes) == bool(told)
+    assert all(f"study/.trimtab' lies in memory ({told}): a power cut or a reboot loses it" in note for note in notes)
+    monkeypatch.setattr("trimtab.study.first.mount_of", lambda folder: None)
+    assert lost_with_power(stack, tmp_path) == (), "nothing is known of it"
+
+
+def test_a_study_tells_it_before_its_first_change(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trimtab.study.first.mount_of", lambda folder: SimpleNamespace(kind="tmpfs"))
+    fake.text = fake.text.replace("12 trials", "3 trials")
+
+    def stop(text: str) -> None:
+        if text == "preparing the data":
+            raise LoadError("enough", hint="")
+
+    fake.listener.on_phase = stop
+    for begin in (fake.tune, lambda: _design(fake, [])):
+        fake.listener.phases.clear()
+        with pytest.raises(LoadError, match="enough"):
+            begin()
+        assert any("lies in memory (tmpfs)" in phase for phase in fake.listener.phases)
+    assert fake.target.counts["apply"] == 0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
-from tests.fakes import FakeStudy
+from tests.fakes import STUDY, FakeStudy
 from trimtab.errors import HistoryError, LoadError, UsageError
 from trimtab.history import StudyRecord, open_history_at
-from trimtab.records import Play, Role, Trial, Verdict
-from trimtab.study import apply_winner, load_study_file, rollback
+from trimtab.records import Play, Role, StopKind, Trial, Verdict
+from trimtab.report import report_text
+from trimtab.study import apply_winner, load_study_file, rollback, winner_of
 from trimtab.study.begin import fingerprints_of
-from trimtab.trial import Interrupted
+from trimtab.trial import Interrupted, TrialRoom
 
 pytestmark = pytest.mark.slow
 
@@ -81,6 +83,105 @@ def test_a_resume_that_comes_to_nothing_leaves_the_winner_that_was_proven_before
     again, _ = fake.tune()
     assert (again.status, again.verdict.result, again.verdict.config) == ("proven", "better", record.verdict.config)
     assert again.verdict.is_stopped
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_load_that_cannot_be_run_any_more_after_the_proof_leaves_the_winner(fake: FakeStudy) -> None:
+    fake.workload.noise_sd = 0.03
+    run = TrialRoom.run
+
+    def broken(self: TrialRoom, *args: object, **options: object) -> Trial:
+        if fake.listener.phases[-1] == "measuring the gain more closely":
+            raise LoadError("the load cannot be run although the target is well")
+        return run(self, *args, **options)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrialRoom, "run", broken)
+        with pytest.raises(LoadError, match="cannot be run although") as caught:
+            fake.tune()
+    assert caught.value.hint == "its winner was proven before that: see `trimtab report fake`"
+    with open_history_at(None, fake.path / "state") as history:
+        record = history.studies()[0]
+    assert (record.status, record.verdict.is_stopped) == ("proven", True)
+    assert record.verdict.stop_reason == "the load cannot be run although the target is well"
+    winner = winner_of(record)
+    resumed, _ = fake.tune()
+    assert (resumed.status, resumed.verdict.is_stopped, resumed.verdict.config) == ("proven", False, winner)
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_winner_is_kept_as_soon_as_it_is_proven(fake: FakeStudy) -> None:
+    """What the history holds at any moment of a study is what a `kill -9` leaves."""
+    fake.workload.noise_sd = 0.03
+    left: dict[str, StudyRecord] = {}
+
+    def look(trial: Trial) -> None:
+        with open_history_at(None, fake.path / "state") as history:
+            left[fake.listener.phases[-1]] = history.studies()[0]
+
+    fake.listener.on_trial = look
+    record, _ = fake.tune()
+    assert not left["proving the winner in alternating pairs"].verdict.is_better
+    killed = left["measuring the gain more closely"]
+    assert (killed.status, winner_of(killed)) == ("running", record.verdict.config)
+    assert killed.verdict.apply_command == record.verdict.apply_command == "trimtab apply fake"
+    text = report_text(killed, [])
+    assert "times as fast as yours" in text
+    assert "ended because" not in text
+
+
+def test_who_cannot_wait_for_the_way_back_after_the_proof_has_the_winner(fake: FakeStudy) -> None:
+    """The target is put back all the same, and takes its time."""
+    found = dict(fake.target.values)
+
+    def stop(said: str) -> None:
+        if fake.listener.phases[-1] == "restoring the target":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake.listener, "on_phase", stop)
+        patch.setattr(fake.listener, "step", stop)
+        with pytest.raises(Interrupted, match="stopped by the user"):
+            fake.tune()
+    assert dict(fake.target.values) == found
+    with open_history_at(None, fake.path / "state") as history:
+        record = history.studies()[0]
+    assert (record.status, record.verdict.is_stopped) == ("proven", True)
+    winner = winner_of(record)
+    assert fake.tune()[0].verdict.config == winner
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_winner_that_was_proven_before_is_there_while_its_study_goes_on(fake: FakeStudy) -> None:
+    """What the history holds at any moment of a resume is what a `kill -9` leaves."""
+    record, _ = _stopped_twice_after_its_proof(fake)
+    seen: list[StudyRecord] = []
+
+    def look(trial: Trial) -> None:
+        with open_history_at(None, fake.path / "state") as history:
+            seen.append(history.study(record.id))
+
+    fake.listener.on_trial = look
+    fake.tune()
+    assert {left.status for left in seen} == {"running"}
+    assert [replace(left.verdict, plays=None) for left in seen] == [record.verdict] * len(seen)
+    assert winner_of(seen[-1]) == record.verdict.config
+    assert "times as fast as yours" in report_text(seen[-1], [])
+
+
+@pytest.mark.usefixtures("ablated")
+def test_a_study_that_was_killed_after_its_winner_was_proven_goes_on_with_the_same_command(fake: FakeStudy) -> None:
+    record, trials = _stopped_twice_after_its_proof(fake)
+    with open_history_at(None, fake.path / "state") as history:
+        left = replace(record.verdict, stop_reason="", stop_kind=StopKind.UNSAID)
+        history.update_study(record.id, status="running", verdict=left)
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 2 else None
+    again, _ = fake.tune()
+    assert (again.status, again.verdict) == ("proven", record.verdict)
+    fake.listener.on_trial = lambda trial: None
+    resumed, resumed_trials = fake.tune()
+    assert (resumed.id, resumed.status, resumed.verdict.is_stopped) == (record.id, "proven", False)
+    assert resumed_trials[: len(trials)] == trials
 
 
 @pytest.mark.usefixtures("ablated")
@@ -221,6 +322,32 @@ def test_what_was_searched_counts_when_less_is_left_of_the_budget(
     searched = [sum(trial.role in (Role.SEARCH, Role.ADVICE) for trial in trials) for trials in (before, after)]
     assert searched[0] == searched[1] > 3
     assert record.verdict.result == "better"
+
+
+@pytest.mark.usefixtures("equal_costs")
+@pytest.mark.parametrize("role", [Role.REPEAT, Role.PROOF_CANDIDATE])
+def test_less_time_comes_too_late_for_what_follows_the_search(fake: FakeStudy, role: Role) -> None:
+    """The repeats, and the runs of the proof, would be measured anew: of them there is no room in the smaller budget."""
+
+    def stop(trial: Trial) -> None:
+        if trial.role is role:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def tune(budget: str) -> list[Trial]:
+        fake.text = STUDY.replace("12 trials", budget)
+        fake.listener.phases.clear()
+        return fake.tune()[1]
+
+    fake.listener.on_trial = stop
+    before = [(trial.number, trial.role, trial.config) for trial in tune("4min")]
+    told = "budget='75s' is not used: what follows the search was begun with budget='4min', and goes on with it"
+    for stops in (stop, lambda trial: None):  # the second time, it is not taken for the budget by which it ran last
+        fake.listener.on_trial = stops
+        after = tune("75s")
+        assert [(trial.number, trial.role, trial.config) for trial in after[: len(before)]] == before
+        assert len([line for line in fake.listener.phases if line.startswith(told)]) == 1
+        assert not [line for line in fake.listener.phases if "not fit the way" in line]
+    assert len(after) > len(before)
 
 
 def test_runs_of_a_proof_that_a_larger_budget_does_not_ask_for_are_no_sign_of_another_version(fake: FakeStudy) -> None:

@@ -105,9 +105,10 @@ def test_the_space_of_a_stack(three: ThreeFakes) -> None:
         assert labels == ["memory budget", "stack.constraints[0]"]
         assert stage.space.is_feasible(stage.advice)
         assert stage.stack.kind == "fake+fake+fake"
-        assert [check.check for check in checks_of(stage)][:3] == ["db: server", "app: server", "web: server"]
+        checks = checks_of(stage, three.path / "state")
+        assert [check.check for check in checks][:3] == ["db: server", "app: server", "web: server"]
         stage.stack.doctor = lambda: [("app: memory use", False, "too much")]  # type: ignore[method-assign]
-        assert checks_of(stage)[0].verdict == "note", "the user's own config is measured as it is"
+        assert checks_of(stage, three.path / "state")[0].verdict == "note", "the user's own config is measured as it is"
 
 
 def test_the_search_knows_which_restart_costs_much(three: ThreeFakes) -> None:

@@ -161,7 +161,7 @@ def test_advice_that_is_not_used_as_it_is_is_told(
         told = [each for each in stage.notes if "search.advice" in each]
         assert len(told) == bool(note)
         assert all(re.fullmatch(note, each) for each in told)
-        assert [(c.verdict, c.text) for c in checks_of(stage) if c.check == "advice"] == [
+        assert [(c.verdict, c.text) for c in checks_of(stage, fake.path / "state") if c.check == "advice"] == [
             ("note", each) for each in told
         ]
 
@@ -190,7 +190,7 @@ def test_who_measures_nothing_waits_for_no_users(fake: FakeStudy) -> None:
         ):
             pass
     with open_stage(file, fake.path / "state", changes=False) as stage:
-        (budget,) = (each for each in checks_of(stage) if each.check == "budget")
+        (budget,) = (each for each in checks_of(stage, fake.path / "state") if each.check == "budget")
         assert budget.verdict == "fail"
         assert "warmup_cap='30s' is too short" in budget.text
     with open_stage(file, fake.path / "state", measures=False) as stage:
@@ -229,7 +229,7 @@ def test_doctor_says_whether_the_load_can_measure_the_objective(
     fake.workload = _Counts(fake.target.speed, counted=metrics)
     fake.text = fake.text.replace("budget =", 'objective = "latency_p99"\nbudget =')
     with open_stage(load_study_file(_named(fake, "workers")), fake.path / "state", changes=False) as stage:
-        (found,) = (each for each in checks_of(stage) if each.check == "objective")
+        (found,) = (each for each in checks_of(stage, fake.path / "state") if each.check == "objective")
     assert found.verdict == verdict
     assert found.text.startswith(text)
 

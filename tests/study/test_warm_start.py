@@ -14,7 +14,7 @@ import pytest
 from tests.fakes import FakeStudy
 from trimtab.errors import UsageError
 from trimtab.history import History, StudyCopy, open_history_at, read_space
-from trimtab.records import Objective, Role, Trial
+from trimtab.records import Objective, Role, Trial, Verdict
 from trimtab.study import load_study_file
 from trimtab.study.near import Near
 from trimtab.study.warm_start import take_over
@@ -163,6 +163,26 @@ def test_a_resume_does_not_depend_on_the_history(past: FakeStudy, tmp_path: Path
     assert numbers == list(range(len(numbers)))
     assert straight_record.verdict.warm_start.studies[0].digest
     assert len(_searched(trials)) == len(_searched(straight))
+
+
+def test_what_was_taken_over_is_there_until_the_target_is_restored(past: FakeStudy) -> None:
+    """Whoever cannot wait for that goes on later, from the same past."""
+    _warm(past, '"auto"')
+    past.text = past.text.replace("min_pairs = 2\nmax_pairs = 2\n", "")
+    seen: list[Verdict] = []
+
+    def look(text: str) -> None:
+        if text == "restoring the target":
+            with _history(past) as history:
+                seen.append(history.studies()[-1].verdict)
+
+    past.listener.on_phase = look
+    record, _ = past.tune()
+    assert (record.verdict.is_better, record.verdict.warm_start.past) == (True, None)
+    (left,) = seen
+    assert left.is_better
+    assert left.warm_start is not None
+    assert left.warm_start.past
 
 
 def _turned(trial: Trial) -> Trial:

@@ -40,7 +40,7 @@ def command(study_file: Path, state_dir: Path, as_json: bool, grant_sql: bool, r
         return _print_grants(file, state_dir, role, as_json)
     with open_stage(file, state_dir, changes=False) as stage:
         tell_changed(stage, state_dir)
-        checks = checks_of(stage)
+        checks = checks_of(stage, state_dir)
     is_fine = all(each.verdict != "fail" for each in checks)
     if as_json:
         print_json({"is_fine": is_fine, "checks": checks})

@@ -39,15 +39,14 @@ def command(as_json: bool) -> int:
     """List targets, workloads, searchers, rankers, layers and formats by their short name, with their options."""
     from trimtab import plugins
 
-    found = {
-        group: {name: _describe(group, name) for name in plugins.names(group)} for group in get_args(plugins.Group)
-    }
+    groups = get_args(plugins.Group)
     if as_json:
-        print_json(found)
+        print_json({group: {name: _describe(group, name) for name in plugins.names(group)} for group in groups})
         return 0
-    for group, entries in found.items():
+    for group in groups:
         click.echo(f"{group}:")
-        for name, entry in entries.items():
+        for name in plugins.names(group):
+            entry = _describe(group, name)  # which imports it: none waits for the others
             click.echo(f"  {name}: {entry.get('problem') or entry['doc']}".rstrip(": "))
             for option, row in entry["options"].items():
                 click.echo(f"    {option} = {toml_text(row['default'])}: {row['help']}")

@@ -43,5 +43,11 @@ class Budget:
             raise UsageError(f"budget={text!r} is not positive", hint=hint)
         return cls(seconds=seconds)
 
+    def is_below(self, other: Budget) -> bool:
+        """Whether it is less than `other`; never where one is in seconds, and the other in trials."""
+        if self.seconds is not None and other.seconds is not None:
+            return self.seconds < other.seconds
+        return self.trials is not None and other.trials is not None and self.trials < other.trials
+
     def __str__(self) -> str:
         return counted(self.trials, "trial") if self.trials is not None else format_duration(self.seconds or 0.0)

@@ -21,7 +21,7 @@ from trimtab.flow.ask import Ask, Steps, Stopped
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.budget import Budget
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.cycle_proof import prove_cycle
+from trimtab.flow.cycle_proof import CycleProof, prove_cycle
 from trimtab.flow.cycle_verdict import CycleRun, cycle_verdict
 from trimtab.flow.explore import budget_end, early_stop, regression_end, tell_if_spoilt
 from trimtab.flow.prune import IMPROVEMENT
@@ -62,7 +62,10 @@ def searcher_of(task: Task) -> Task:
 
 
 def cycling(
-    task: Task, began: Budget | None = None, went_on: Collection[int] = ()
+    task: Task,
+    began: Budget | None = None,
+    went_on: Collection[int] = (),
+    keep: Callable[[Verdict], None] = lambda verdict: None,
 ) -> Callable[[Scorer], Steps[Verdict]]:
     """The flow of a study over the task's cycle.
 
@@ -70,6 +73,7 @@ def cycling(
         task: what is to be tuned.
         began: the budget with which the study began; a resume may have another one. None: the task's.
         went_on: number of each trial on record after which the search went on: no budget ends it there.
+        keep: given the verdict as it is when a config for the whole cycle is proven, before the end.
 
     Raises:
         InternalError: from the flow, when the task has none.
@@ -80,8 +84,14 @@ def cycling(
         if cycle is None or not isinstance(scorer, ContextScorer):
             raise InternalError("a study without a cycle was to go round it")
         run = CycleRun()
+
+        def proven(proof: CycleProof) -> None:
+            run.proof = proof
+            if proof.is_better:
+                keep(cycle_verdict(task, cycle, scorer, run))
+
         try:
-            yield from _phases(task, began or task.budget, went_on, cycle, scorer, run)
+            yield from _phases(task, began or task.budget, went_on, cycle, scorer, run, proven)
         except Stopped as stopped:
             run.is_interrupted, run.reason, run.kind = True, stopped.message, stopped.kind
         return cycle_verdict(task, cycle, scorer, run)
@@ -90,7 +100,13 @@ def cycling(
 
 
 def _phases(
-    task: Task, began: Budget, went_on: Collection[int], cycle: Cycle, scorer: ContextScorer, run: CycleRun
+    task: Task,
+    began: Budget,
+    went_on: Collection[int],
+    cycle: Cycle,
+    scorer: ContextScorer,
+    run: CycleRun,
+    proven: Callable[[CycleProof], None],
 ) -> Steps[None]:
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"measuring the baseline of context {name}")
@@ -107,7 +123,7 @@ def _phases(
         own = _task_before_proofs(task, cycle, scorer, context)
         refined = yield from under(context, refine(own, scorer.part(context)))
         run.best.append(refined.config if refined is not None else None)
-    yield from prove_cycle(task, cycle, scorer, run.best, run.keep)
+    yield from prove_cycle(task, cycle, scorer, run.best, proven)
 
 
 class _Rounds:

@@ -50,10 +50,6 @@ class CycleRun:
     kind: StopKind = StopKind.UNSAID
     is_interrupted: bool = False
 
-    def keep(self, proof: CycleProof) -> None:
-        """What is proven so far."""
-        self.proof = proof
-
 
 def cycle_verdict(task: Task, cycle: Cycle, scorer: ContextScorer, run: CycleRun) -> Verdict:
     """What the study found, as far as its trials tell."""

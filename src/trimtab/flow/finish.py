@@ -70,7 +70,12 @@ class _Allowance:
 
 
 def finish(
-    task: Task, scorer: Scorer, outcome: Outcome, winner: Refined, search_on: Callable[[], Steps[Refined | None]]
+    task: Task,
+    scorer: Scorer,
+    outcome: Outcome,
+    winner: Refined,
+    search_on: Callable[[], Steps[Refined | None]],
+    proven: Callable[[], None] = lambda: None,
 ) -> Steps[None]:
     """From the best config of the search to a proven one; `outcome` is filled in step by step.
 
@@ -81,9 +86,11 @@ def finish(
         outcome: `candidate`, `ablation`, `proof`, `worth` and `refused` are set.
         winner: the config to start from.
         search_on: searches in the time that is left after a failed proof; None when there is too little, or it finds nothing.
+        proven: called as soon as a proof has succeeded: what follows takes long, and the study may die in it.
     """
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
-    yield from _finish_one(task, scorer, outcome, start_ablation(task, scorer, winner.config, winner.lost), allowance)
+    ablation = start_ablation(task, scorer, winner.config, winner.lost)
+    yield from _finish_one(task, scorer, outcome, ablation, allowance, proven)
     first, refused = replace(outcome), [winner.config]
     while outcome.proof is not None and (harm := _harm(outcome.proof) or _no_gain(task, outcome.proof)):
         if outcome.candidate is not None:
@@ -97,7 +104,7 @@ def finish(
             break
         refused.append(following.config)
         ablation = start_ablation(task, scorer, following.config, following.lost)
-        yield from _finish_one(task, scorer, outcome, ablation, allowance)
+        yield from _finish_one(task, scorer, outcome, ablation, allowance, proven)
     if outcome.proof is not None and not outcome.proof.is_better and outcome.refused:
         outcome.candidate, outcome.ablation = first.candidate, first.ablation
         outcome.proof, outcome.worth, outcome.refused = first.proof, first.worth, outcome.refused[1:]
@@ -122,7 +129,14 @@ def _following(
     return (yield from search_on())
 
 
-def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation, allowance: _Allowance) -> Steps[None]:
+def _finish_one(
+    task: Task,
+    scorer: Scorer,
+    outcome: Outcome,
+    ablation: Ablation,
+    allowance: _Allowance,
+    proven: Callable[[], None],
+) -> Steps[None]:
     """Brings the config that `ablation` begins with to a proof, with what is left of the ablation's share."""
     n_before = len(outcome.refused)
     # The proof of another config says nothing of this one, should the study be stopped before it has its own.
@@ -141,6 +155,8 @@ def _finish_one(task: Task, scorer: Scorer, outcome: Outcome, ablation: Ablation
         scorer.say("proving the larger config, for the smaller one failed")
         yield from _go_back(task, scorer, outcome, ablation)
         duels = WorthDuels(task, scorer, ablation)
+    if outcome.proof.is_better:
+        proven()
     if duels is None or not outcome.proof.is_better:
         return
     if not is_before:

@@ -32,19 +32,26 @@ __all__ = ["tuning"]
 
 
 def tuning(
-    task: Task, settle: Callable[[Scorer], Settled] = lambda scorer: Settled()
+    task: Task,
+    settle: Callable[[Scorer], Settled] = lambda scorer: Settled(),
+    keep: Callable[[Verdict], None] = lambda verdict: None,
 ) -> Callable[[Scorer], Steps[Verdict]]:
     """The flow of a tuning study.
 
     Args:
         task: what is to be tuned.
         settle: gives, once, what the study goes on from; given the runs of the baseline.
+        keep: given the verdict as it is when a winner is proven, long before the end.
     """
 
     def flow(scorer: Scorer) -> Steps[Verdict]:
         outcome = Outcome()
+
+        def proven() -> None:
+            keep(make_verdict(task, scorer, outcome))
+
         try:
-            yield from _phases(task, scorer, outcome, settle)
+            yield from _phases(task, scorer, outcome, settle, proven)
         except Stopped as stopped:
             outcome.is_interrupted = True
             outcome.stop_reason, outcome.stop_kind = stopped.message, stopped.kind
@@ -54,7 +61,13 @@ def tuning(
     return flow
 
 
-def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scorer], Settled]) -> Steps[None]:
+def _phases(
+    task: Task,
+    scorer: Scorer,
+    outcome: Outcome,
+    settle: Callable[[Scorer], Settled],
+    proven: Callable[[], None],
+) -> Steps[None]:
     scorer.say("measuring the baseline")
     yield from measure_baseline(task)
     settled = settle(scorer)
@@ -73,7 +86,7 @@ def _phases(task: Task, scorer: Scorer, outcome: Outcome, settle: Callable[[Scor
         if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
     if winner is not None:
-        yield from finish(task, scorer, outcome, winner, lambda: _searched_on(task, scorer, outcome, settled))
+        yield from finish(task, scorer, outcome, winner, lambda: _searched_on(task, scorer, outcome, settled), proven)
 
 
 def _searched_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[Refined | None]:

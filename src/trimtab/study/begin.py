@@ -13,11 +13,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from trimtab.errors import HistoryError, UsageError
+from trimtab.errors import HistoryError, TrimtabError, UsageError
 from trimtab.flow import Budget, Scorer, Steps, Study, Task
 from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.history import History, RefusedError, StudyRecord, host_of, space_to_json
-from trimtab.records import Objective, Trial
+from trimtab.records import Objective, StopKind, Trial
 from trimtab.study.as_begun import ADVICE
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of, plan_of
@@ -148,7 +148,7 @@ def new_record(
 def not_left_running(history: History, record: StudyRecord, *, again: bool = False) -> Iterator[None]:
     """A study is run by one process at a time; one that an error or a second Ctrl-C ends is "interrupted": it does not count as
     running, and can be resumed. By the same command, which is said to whoever stops it, unless that asks to begin `again`. What
-    it had proven when it was stopped before stays so.
+    it has proven by then, or when it was stopped before, stays so.
 
     Raises:
         HistoryError: another process, perhaps on another machine, runs it; its status is left alone.
@@ -165,9 +165,7 @@ def not_left_running(history: History, record: StudyRecord, *, again: bool = Fal
         raise
     except BaseException as error:
         with suppress(HistoryError):
-            if history.study(record.id).status == "running":
-                kept = record.verdict if record.verdict.is_better else None
-                history.update_study(record.id, status="proven" if kept else "interrupted", verdict=kept)
+            _leave(history, record, error)
         if not isinstance(error, Interrupted | KeyboardInterrupt):
             raise
         # One signal more may have cut off the way back: that is for the dead-man then, or for `trimtab recover`.
@@ -178,6 +176,24 @@ def not_left_running(history: History, record: StudyRecord, *, again: bool = Fal
         raise asked from None
     finally:
         history.let_go(record.id)
+
+
+def _leave(history: History, record: StudyRecord, error: BaseException) -> None:
+    """Notes that `error` ends the study, which the same command goes on with; a winner that was proven by then is its result
+    until then, which the error's hint says."""
+    now = history.study(record.id)
+    if now.status != "running":
+        return
+    if not now.verdict.is_better:
+        history.update_study(record.id, status="interrupted")
+        return
+    why = Interrupted().message if isinstance(error, KeyboardInterrupt) else type(error).__name__
+    reason = error.message if isinstance(error, TrimtabError) else why
+    stopped = replace(now.verdict, stop_reason=reason, stop_kind=StopKind.ASKED)
+    history.update_study(record.id, status="proven", verdict=now.verdict if now.verdict.is_stopped else stopped)
+    if isinstance(error, TrimtabError):
+        told = f"its winner was proven before that: see `trimtab report {record.name}`"
+        error.hint = "; ".join(filter(None, (error.hint, told)))
 
 
 def require_same_baseline(record: StudyRecord, stage: Stage) -> None:

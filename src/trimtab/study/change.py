@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
-from trimtab.study.first import recover_first
+from trimtab.study.first import lost_with_power, recover_first
 from trimtab.study.rollback_point import RollbackPoint, above, applied_points, file_of, keep_point, point_of
 from trimtab.study.unchanged import require_unchanged
 from trimtab.trial import commit, take_back
@@ -57,7 +57,8 @@ def winner_of(record: StudyRecord) -> Config:
     Raises:
         UsageError: the study has none.
     """
-    if record.status != "proven" or not record.verdict.is_better:
+    # One that is resumed, or was killed then, still has the winner that was proven before.
+    if record.status not in ("proven", "running") or not record.verdict.is_better:
         is_bare = record.status == "proven"
         why = "the history does not hold its verdict" if is_bare else f"its status is {record.status!r}"
         raise UsageError(
@@ -70,7 +71,7 @@ def winner_of(record: StudyRecord) -> Config:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What `apply_winner` asks about: the settings, and where they go (server, files, restart command); on which host the winner
-    was proven, where that is another one."""
+    was proven, where that is another one; and that a power cut would take the rollback point."""
 
     changes: tuple[Change, ...]
     where: Mapping[str, str]
@@ -109,6 +110,8 @@ def apply_winner(
     ):
         _require_fit(stage, config)
         where = {**_proven_elsewhere(record, stage), **stage.stack.where()}
+        for text in lost_with_power(stage.stack, state_dir):
+            where["note"] = text
         if not agrees(Proposal(tuple(_changes(stage.states, config)), where)):
             return None
         require_unchanged(stage)  # whoever was asked may have taken minutes

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.report.words import counted, workload_text
+from trimtab.study.first import lost_with_power
 from trimtab.study.stage import Stage
 from trimtab.units import format_duration
 from trimtab.workload import CountingWorkload
@@ -17,9 +19,18 @@ __all__ = ["Check", "checks_of"]
 
 _ROOT = "programs of the server run as its own user; a user who may restart the server and write its files is enough"
 
-_REMARKS = ("memory use", "running config", "file system", "write", "recover", "restart loses", "advice")
+_REMARKS = (
+    "memory use",
+    "running config",
+    "file system",
+    "write",
+    "recover",
+    "restart loses",
+    "advice",
+    "state directory",
+)
 """Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
-goes on without, or with in another form; and how to log in after a power cut."""
+goes on without, or with in another form; and of what a power cut would take, and how to log in after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +42,11 @@ class Check:
     text: str
 
 
-def checks_of(stage: Stage) -> list[Check]:
-    """The target's own checks, and those of the workload, the space, the budget, the search, the user and the running config.
-    Changes nothing."""
+def checks_of(stage: Stage, state_dir: Path) -> list[Check]:
+    """The target's own checks, and those of the state directory, the workload, the space, the budget, the search, the user and
+    the running config. Changes nothing."""
     found = list(stage.stack.doctor())
+    found += [("state directory", False, text) for text in lost_with_power(stage.stack, state_dir)]
     context, space = stage.workload.context, stage.space
     found.append(("workload", True, workload_text(context)))
     size = f"{counted(len(space.knobs), 'knob')}, {counted(len(space.constraints), 'constraint')}"

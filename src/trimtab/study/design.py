@@ -32,7 +32,7 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import recover_first
+from trimtab.study.first import lost_with_power, recover_first
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.rank import design_name, runs_asked
@@ -158,7 +158,7 @@ def _run(
 ) -> tuple[StudyRecord, list[Trial]]:
     task = task_of(stage)
     listener.study_started(record.name, None)
-    for note in stage.notes:
+    for note in (*stage.notes, *lost_with_power(stage.stack, state_dir)):
         listener.phase(note)
     listener.phase("preparing the data")
     prepare_s = prepared(stage, guarding_of(stage.file, state_dir).switch, state_dir, listener.phase)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.errors import TrimtabError
+from trimtab.host import mount_of
 from trimtab.study.recovery import Recovered, recover
 from trimtab.systems import is_same_server
 from trimtab.trial import Entry, Journal, take_news
@@ -17,7 +18,10 @@ from trimtab.trial.command_line import command_at
 if TYPE_CHECKING:
     from trimtab.systems import Snapshot, Stack
 
-__all__ = ["changed_by", "recover_first"]
+__all__ = ["changed_by", "lost_with_power", "recover_first"]
+
+_IN_MEMORY = ("tmpfs", "ramfs")
+"""File systems that a power cut or a reboot empties."""
 
 
 def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable[Path] = ()) -> list[Recovered]:
@@ -39,6 +43,24 @@ def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable
         say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
         say(f"see `{command_at(state_dir, 'trimtab recover')} --show`")
     return found
+
+
+def lost_with_power(stack: Stack, state_dir: Path) -> tuple[str, ...]:
+    """What whoever changes the servers of `stack` must know: that `state_dir` (or the folder in which it will be made) lies in
+    memory, so that a power cut takes the way back with it.
+
+    Nothing where it lies on a disk or that cannot be seen, and where all servers are private ones: the next study of these puts
+    them back without it.
+    """
+    if len(stack.folders) == len(stack.tiers):
+        return ()
+    mount = next(filter(None, map(mount_of, (state_dir, *state_dir.absolute().parents))), None)
+    if mount is None or mount.kind not in _IN_MEMORY:
+        return ()
+    return (
+        f"state={str(state_dir)!r} lies in memory ({mount.kind}): a power cut or a reboot loses it, and with it what `trimtab "
+        "recover` and `trimtab rollback` put the server back with; name a directory on a disk with --state",
+    )
 
 
 def changed_by(stack: Stack, state_dir: Path) -> list[str]:

@@ -15,7 +15,7 @@ from trimtab.flow.cycle import cycling, searcher_of
 from trimtab.flow.start import start_searcher
 from trimtab.flow.tuning import tuning
 from trimtab.history import History, StudyRecord, open_history_at
-from trimtab.records import PrunePlan, Trial, Verdict
+from trimtab.records import PrunePlan, StopKind, Trial, Verdict
 from trimtab.report.explain import explain, kept_ranks
 from trimtab.study.as_begun import as_begun
 from trimtab.study.begin import (
@@ -31,16 +31,18 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import recover_first
+from trimtab.study.first import lost_with_power, recover_first
 from trimtab.study.fragments import with_files
 from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
+from trimtab.study.last_budget import keep_budget, with_budget
 from trimtab.study.preparing import prepared
+from trimtab.study.proof_notes import proof_notes
 from trimtab.study.prune_plan import check_pruning
 from trimtab.study.settle import planned_passes, settle, went_on
 from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
-from trimtab.study.verdict import complete_verdict, wall_of
+from trimtab.study.verdict import complete_verdict, wall_of, with_commands
 from trimtab.study.warm_start import check_warm_start
 from trimtab.trial.signals import signals_interrupt
 
@@ -100,7 +102,9 @@ def tune(
             stage.stack.lock(f"trimtab tune {file.study.name}"),
         ):
             require_metrics(stage)
-            stage = stage if found is None else as_begun(stage, found, say or listener.phase)
+            if found is not None:
+                stage = as_begun(stage, found, say or listener.phase)
+                stage = with_budget(stage, history, found, say or listener.phase)
             task = task_of(stage)
             _check_search(stage, task, history, found)  # before a record stands in the way of the corrected file
             guarding_of(file, state_dir).switch.require_off()
@@ -132,11 +136,13 @@ def _run(
     stage: Stage, task: Task, history: History, record: StudyRecord, state_dir: Path, listener: TuneListener
 ) -> tuple[StudyRecord, list[Trial]]:
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
-    history.update_study(record.id, status="running", verdict=_settled_of(record.verdict))
-    flow = tuning(task, partial(settle, stage, history, record))
+    keep_budget(stage, history, record)
+    history.update_study(record.id, status="running", verdict=_while_running(record.verdict))
+    keep = partial(_keep_proven, history, record)
+    flow = tuning(task, partial(settle, stage, history, record), keep)
     if task.cycle is not None:
-        flow = cycling(task, first_budget(stage, record), went_on(history, record))
-    for note in stage.notes:
+        flow = cycling(task, first_budget(stage, record), went_on(history, record), keep)
+    for note in (*stage.notes, *lost_with_power(stage.stack, state_dir), *proof_notes(task)):
         listener.phase(note)
     watch_engines(stage, listener.phase)
     listener.phase("preparing the data")
@@ -148,7 +154,8 @@ def _run(
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
         verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
         if verdict.result == "interrupted" and record.verdict.is_better:
-            verdict = record.verdict  # what it had proven when it was stopped before stays so
+            # What it had proven when it was stopped before, or killed, stays so.
+            verdict = replace(record.verdict, stop_reason=verdict.stop_reason, stop_kind=verdict.stop_kind)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
         verdict = with_files(verdict, stage.stack, state_dir, record.name, listener.phase)
         history.update_study(record.id, status=status, verdict=verdict)
@@ -158,9 +165,22 @@ def _run(
     return history.study(record.id), trials
 
 
-def _settled_of(kept: Verdict) -> Verdict:
-    """The verdict of a study that runs: what was settled when it began, and no outcome."""
+def _while_running(kept: Verdict) -> Verdict:
+    """The verdict of a study that runs: that of the winner which it had when it was stopped, should the process die; else what
+    was settled when it began, and no outcome."""
+    if kept.is_better:
+        return kept
     return Verdict(plays=kept.plays, pruned=kept.pruned, passes=kept.passes, warm_start=kept.warm_start)
+
+
+def _keep_proven(history: History, record: StudyRecord, verdict: Verdict) -> None:
+    """The verdict of a winner that was just proven, should the study die before its end, or be stopped while the target is put
+    back; one of the same config, of an earlier run of the study, may say more."""
+    kept = history.study(record.id).verdict
+    if not (kept.is_better and kept.config == verdict.config):
+        # It goes on; with the whole past that it began with, for the same command may have to.
+        so_far = replace(verdict, stop_reason="", stop_kind=StopKind.UNSAID, warm_start=kept.warm_start)
+        history.update_study(record.id, verdict=with_commands(so_far, record.name))
 
 
 def _with_settled(verdict: Verdict, history: History, record: StudyRecord) -> Verdict:

@@ -9,7 +9,7 @@ from trimtab.records import MemoryUse, Trial, Verdict, seconds_of
 from trimtab.study.fragments import as_one_text
 from trimtab.study.stage import Stage
 
-__all__ = ["complete_verdict", "wall_of"]
+__all__ = ["complete_verdict", "wall_of", "with_commands"]
 
 _STEPS = ("measure", "warmup", "reset", "apply", "restore", "preflight", "ask")
 
@@ -18,17 +18,21 @@ def complete_verdict(verdict: Verdict, stage: Stage) -> Verdict:
     """With the memory, the ready file and the commands of its winner, when it has one; the stage is restored, but still open."""
     if verdict.candidate is None:
         return verdict
-    memory, name = stage.stack.memory(stage.workload.context), stage.file.study.name
-    return replace(
+    memory = stage.stack.memory(stage.workload.context)
+    verdict = replace(
         verdict,
         memory=MemoryUse(
             baseline=memory.to_json(stage.baseline),
             winner=memory.to_json(verdict.candidate),
         ),
         fragment=as_one_text(stage.stack.fragments(verdict.config), is_one=stage.stack.is_one),
-        apply_command=f"trimtab apply {name}",
-        undo_command=f"trimtab rollback {name}",
     )
+    return with_commands(verdict, stage.file.study.name)
+
+
+def with_commands(verdict: Verdict, study: str) -> Verdict:
+    """With what applies the winner of `study`, and takes it back."""
+    return replace(verdict, apply_command=f"trimtab apply {study}", undo_command=f"trimtab rollback {study}")
 
 
 def wall_of(trials: Iterable[Trial], *, prepare_s: float, wall_s: float) -> Mapping[str, float]:
