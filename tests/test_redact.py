@@ -135,6 +135,15 @@ def test_settings_lose_passwords_at_every_depth() -> None:
         ("DETAIL:  Key (email)=(CANARY) already exists.", "DETAIL:  Key (email)=(hidden) already exists."),
         ("DETAIL:  Failing row contains (1, CANARY).", "DETAIL:  Failing row contains (hidden)."),
         ("[7] STATEMENT:  SELECT 'CANARY'\n\tFROM CANARY\nnext", "[7] STATEMENT: (hidden)\nnext"),
+        ("[7] DETAIL:  Failed process was running: SELECT 'CANARY'\n\tFROM CANARY\nnext",
+         "[7] DETAIL:  Failed process was running: (hidden)\nnext"),
+        ("[7] DETAIL:  prepare: PREPARE a AS SELECT 'CANARY'", "[7] DETAIL:  prepare: (hidden)"),
+        ("Query (0x7f2c): SELECT 'CANARY'\nFROM CANARY\n\nConnection ID (thread ID): 8",
+         "Query (0x7f2c): (hidden)\n\nConnection ID (thread ID): 8"),
+        ("[Warning] [MY-010908] [Server] Unsafe statement written to the binary log using statement format since"
+         " BINLOG_FORMAT = STATEMENT. Statement: UPDATE t SET a = 'CANARY'\nLIMIT 1\n2026-01-01T00:00:00Z 0 [Note] x",
+         "[Warning] [MY-010908] [Server] Unsafe statement written to the binary log using statement format since"
+         " BINLOG_FORMAT = STATEMENT. Statement: (hidden)\n2026-01-01T00:00:00Z 0 [Note] x"),
         ("\tFROM CANARY\n\tWHERE x = 'CANARY'\n[7] LOG:  ready", "(hidden)\n[7] LOG:  ready"),
         ("\tat java.base/A.b(C.java:1)\n\t... 2 more", "\tat java.base/A.b(C.java:1)\n\t... 2 more"),
         ("[7] LOG:  statement: SELECT 'CANARY'", "[7] LOG:  statement: (hidden)"),

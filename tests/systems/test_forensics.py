@@ -44,6 +44,9 @@ LINES = [
         Fault.CONFIG,
     ),
     ("ERROR:  out of memory", Fault.RESOURCE),
+    ("53200 FEHLER:  Speicher aufgebraucht", Fault.RESOURCE),
+    ("53200 ОШИБКА:  нехватка памяти", Fault.RESOURCE),
+    ("53200 ERROR:  out of shared memory", Fault.CONFIG),
 ]  # fmt: skip
 
 

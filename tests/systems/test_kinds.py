@@ -67,6 +67,16 @@ def test_no_stack_is_tried_that_a_rare_request_may_overflow(name: str, tmp_path:
     assert knob.low * {"B": 1, "kB": 1024}[knob.unit] >= 1 << 20
 
 
+@pytest.mark.parametrize("name", ["sort_memory", "group_memory", "hash_agg_memory", "lookup_hash_memory"])
+@pytest.mark.parametrize("memory", [512 << 20, 64 << 30])
+def test_no_limit_is_tried_under_which_a_rare_query_fails(name: str, memory: int, tmp_path: Path) -> None:
+    """One that may not use the disk: it has to do with what mongod allows by default, or more."""
+    entry = plugins.load("targets", "mongodb").from_settings("x", {}, state_dir=tmp_path).catalog.knob[name]
+    low, high = entry.useful({"memory": float(memory)})
+    assert low == entry.default_number
+    assert float(low) < float(high)
+
+
 @pytest.mark.parametrize(
     ("name", "least"),
     [("cassandra", 20), ("httpd", 10), ("linux", 6), ("mongodb", 6), ("tomcat", 18), ("wiredtiger", 10)],
@@ -173,10 +183,13 @@ def test_what_a_trial_cannot_feel_is_in_no_common_set(kind: str, knob: str, sets
         ("httpd", "LogIOTrackTTFB", "semantics"),  # lines of the log lack what its format names
         ("tomcat", "autoDeploy", "semantics"),  # new applications are not deployed without it
         ("tomcat", "DisableExplicitGC", "semantics"),  # full direct memory is an error then
+        ("tomcat", "MaxDirectMemorySize", "semantics"),  # what needs more is an error, and common requests do not
+        ("cassandra", "MaxDirectMemorySize", "performance"),  # a rule of the catalogue makes room for its buffers
         ("tomcat", "cacheState", "semantics"),  # wrong for a program that changes a connection behind the pool
         ("cassandra", "hints_flush_period", "replication"),  # a crash loses what a node that is down has to get
         ("mongodb", "ttl_sleep", "semantics"),  # clients find documents that have expired
         ("wiredtiger", "log_remove", "data_loss"),  # a log that is kept fills the disk
+        ("tomcat", "executorMaxQueueSize", "semantics"),  # turns requests away
         ("redis", "maxclients", "semantics"),  # turns users away
         ("redis", "maxmemory", "data_loss"),  # evicts keys, or refuses writes, once it is full
     ],

@@ -382,7 +382,7 @@ def test_it_is_put_back_without_the_folder_by_which_it_was_named(ext4: Path, tmp
 def test_doctor_goes_on_without_it(tmp_path: Path) -> None:
     (tmp_path / "study.toml").write_text(STUDY)
     with alone(), open_stage(load_study_file(tmp_path / "study.toml"), tmp_path / "state") as stage:
-        verdicts = {check.check: check.verdict for check in checks_of(stage)}
+        verdicts = {check.check: check.verdict for check in checks_of(stage, tmp_path / "state")}
     assert verdicts["file system"] == "note"
     assert "fail" not in verdicts.values()
 

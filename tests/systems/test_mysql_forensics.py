@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -64,12 +65,23 @@ LEFT = Picture(
         ("2026-11-20T20:14:44.123456Z 0 [ERROR] [MY-000067] [Server] unknown variable 'no-such=1'.", Fault.CONFIG),
         ("2026-11-20 20:14:44 0 [Note] mariadbd (initiated by: root[root] @ localhost []): Normal shutdown",
          Fault.ENVIRONMENT),
+        ("2026-11-20 20:14:44 0 [Note] WSREP: Received NON-PRIMARY.", Fault.ENVIRONMENT),
+        ("2026-11-20 20:14:44 0 [ERROR] WSREP: failed to open gcomm backend connection: 110: failed to reach primary view"
+         " (pc.wait_prim_timeout): 110 (Connection timed out)", Fault.ENVIRONMENT),
+        ("2026-11-20T20:14:44.123456Z 0 [ERROR] [MY-000000] [Galera] It may not be safe to bootstrap the cluster from this"
+         " node.", Fault.ENVIRONMENT),
     ],
 )  # fmt: skip
 def test_a_line_of_the_log_speaks_for_a_fault(line: str, fault: Fault) -> None:
     (symptom,) = classified(f"2026-11-20 20:07:06 0 [Note] Plugin 'FEEDBACK' is disabled.\n{line}", CATALOG.log)
     assert symptom.fault is fault
     assert "2026-11-20" not in symptom.text
+
+
+def test_a_node_that_we_stop_leaves_its_cluster() -> None:
+    """In a restart of ours that is no sign: it says the same as where it has lost the others."""
+    (symptom,) = classified("2026-11-20 20:14:44 0 [Note] WSREP: Received NON-PRIMARY.", CATALOG.log)
+    assert re.search(CATALOG.log.by_stop, symptom.text)
 
 
 SECOND = """2026-11-30 12:59:58 0 [ERROR] mariadbd: Got error 'Could not get an exclusive lock; file is probably in use' (aria)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.hand_clock import HandClock
+from tests.servers import free_port
 from tests.systems.conftest import Server
 from trimtab.errors import ApplyError, LockedError, TargetError, UsageError
 from trimtab.records import Context
@@ -22,16 +23,16 @@ from trimtab.space import Config, Knob, KnobKind
 from trimtab.systems import rescue
 from trimtab.systems.base import KnobState, Own
 from trimtab.systems.knobs import Reading, knob_states
-from trimtab.systems.postgresql import PostgresTarget, autoconf, preflight, recovery
+from trimtab.systems.postgresql import PostgresTarget, autoconf, preflight, recovery, session
 from trimtab.systems.postgresql import rescue as own_rescue
 from trimtab.systems.postgresql.autoconf import file_faults
 from trimtab.systems.postgresql.catalogue import CATALOG, Facts, overridden_knobs
 from trimtab.systems.postgresql.change import AlterSystem
 from trimtab.systems.postgresql.entries import still_ours
 from trimtab.systems.postgresql.remote import LocalReach
-from trimtab.systems.postgresql.session import connect, require_no_pooler
+from trimtab.systems.postgresql.session import FullError, connect, require_no_pooler
 from trimtab.systems.postgresql.settings import read_settings
-from trimtab.systems.session import NotYetError
+from trimtab.systems.session import LoginRefusedError, NotYetError, StatementError
 
 BOUNDS = {"memory": 8e9, "cores": 4.0, "connections": 100.0, "disk": 1e11}
 FACTS = Facts(
@@ -122,8 +123,10 @@ def refusing(code: str, words: str) -> Iterator[dict[str, Any]]:
     argv = [sys.executable, "-c", _REFUSES, code, words]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield {"host": "127.0.0.1", "port": int(server.stdout.readline()), "user": "x", "dbname": "x"}
-        server.kill()
+        try:
+            yield {"host": "127.0.0.1", "port": int(server.stdout.readline()), "user": "x", "dbname": "x"}
+        finally:
+            server.kill()
 
 
 @pytest.mark.parametrize(
@@ -138,6 +141,46 @@ def test_a_server_that_starts_says_so_in_any_language(code: str, words: str, is_
     with refusing(code, words) as fields, pytest.raises(TargetError, match=words) as caught:
         connect(fields, timeout_s=2)
     assert isinstance(caught.value, NotYetError) is is_not_yet
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "kind", "says"),
+    [
+        ("28P01", "Passwort-Authentifizierung für »x« fehlgeschlagen", LoginRefusedError, "the server refused the password"),
+        ("28000", "kein pg_hba.conf-Eintrag für Host »::1«", LoginRefusedError, "the server does not let this user in"),
+        ("3D000", "la base de données « x » n'existe pas", LoginRefusedError, "the user or the database does not exist"),
+        ("55000", "база данных не принимает подключения", LoginRefusedError, "the database takes no logins"),
+        ("42501", "データベースへのアクセスが拒否されました", LoginRefusedError, "this user may not connect to the database"),
+        ("53300", "désolé, trop de clients sont déjà connectés", FullError, "all connections that this user may have are in use"),
+    ],
+)  # fmt: skip
+def test_a_refused_login_is_told_by_its_code_in_any_language(
+    code: str, words: str, kind: type[TargetError], says: str
+) -> None:
+    """Taken for a server that does not answer, it was restarted on the way back."""
+    with refusing(code, words) as fields, pytest.raises(kind, match=words) as caught:
+        connect(fields, timeout_s=2)
+    assert caught.value.message.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("53100", "the server cannot write postgresql.auto.conf"),
+        ("0A000", "the server does not allow ALTER SYSTEM"),
+        ("42501", "this user may not change {what}"),
+    ],
+)
+def test_why_no_change_works_is_told_by_its_code_in_any_language(code: str, says: str) -> None:
+    found = CATALOG.change_refused(StatementError("in einer anderen Sprache", code=code))
+    assert found is not None
+    assert found.says == says
+
+
+def test_what_no_server_has_said_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "refusal_code", lambda given, timeout_s: pytest.fail("a second login"))
+    with pytest.raises(TargetError, match="cannot connect to the server"):
+        connect({"host": "127.0.0.1", "port": free_port(), "user": "x", "dbname": "x"}, timeout_s=2)
 
 
 def test_a_pooler_that_passes_over_what_it_does_not_know_is_noticed() -> None:

@@ -1,4 +1,4 @@
-"""What the catalogues of httpd, Tomcat, the Java machine and Linux say, on settings as packages and people have them."""
+"""What the catalogues of httpd, Tomcat, the Java machine, Linux and Redis say, on settings as packages and people have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trimtab import plugins
-from trimtab.space import Value, amount
+from trimtab.space import Value, amount, is_shown
 from trimtab.systems import KnobState
 from trimtab.systems.codec.scalar import offered_words
 from trimtab.systems.plays import fitting_plays
@@ -23,7 +23,7 @@ DEBIAN: Mapping[str, Value] = {
 
 OLD_HTTPD = """#!/bin/sh
 case "$*" in
-  *H2MaxDataFrameLen*) echo "Invalid command 'H2MaxDataFrameLen', perhaps misspelled" >&2; exit 1;;
+  *H2MaxDataFrameLen*|*FlushMax*) echo "Invalid command '${*##* }', perhaps misspelled" >&2; exit 1;;
   *DUMP_MODULES*) echo "Loaded Modules:"; echo " mpm_event_module (shared)"; echo " http2_module (shared)";;
 esac
 """
@@ -62,6 +62,18 @@ def _facts(**more: float) -> dict[str, float]:
         ("httpd", "short_keep_alive", {"KeepAliveTimeout": 60}, {"clients": 600.0}, {"KeepAliveTimeout": 2}),
         ("linux", "long_read_ahead", {"read_ahead_kb": 8192}, {"analytic": 1.0}, {"read_ahead_kb": 8192}),
         ("linux", "short_read_ahead", {"read_ahead_kb": 128}, {}, {"read_ahead_kb": 32}),
+        ("cassandra", "large_memtables", {"memtable_heap_space": 2000}, {}, {"memtable_heap_space": 2000}),
+        (
+            "cassandra",
+            "cached_blocks",
+            {"file_cache_size": 2000},
+            {},
+            {"file_cache_enabled": True, "file_cache_size": 2000},
+        ),
+        ("cassandra", "large_key_cache", {"key_cache_size": 600}, {}, {"key_cache_size": 600}),
+        ("cassandra", "large_key_cache", {"key_cache_size": 25}, {}, {"key_cache_size": 512}),
+        ("mongodb", "large_cache", {"cache_size_gb": 5.0}, {}, {"cache_size_gb": 5.0}),
+        ("wiredtiger", "full_cache_before_eviction", {"eviction_target": 93}, {}, {"eviction_target": 93}),
     ],
 )
 def test_a_play_with_a_way_never_goes_the_other_way(
@@ -111,6 +123,10 @@ def test_a_directive_that_this_httpd_does_not_know_is_locked(tmp_path: Path) -> 
     assert states["H2MaxDataFrameLen"].lock_reason == (
         "it needs an httpd with mod_http2 2.0.13 or later, which this program is not"
     )
+    assert states["ReadBufferSize"].lock_reason == ""
+    assert {states[name].lock_reason for name in ("FlushMaxThreshold", "FlushMaxPipelined")} == {
+        "it needs an httpd of 2.4.47 or later, which this program is not"
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,3 +156,58 @@ def test_a_disk_without_schedulers_offers_none() -> None:
     assert offered_words("none\n") == ("none",)
     assert offered_words("[none] mq-deadline kyber bfq\n") == ("none", "mq-deadline", "kyber", "bfq")
     assert offered_words("1\n") == ()
+
+
+@pytest.mark.parametrize(("saves_nothing", "share"), [(1.0, 0.6), (0.0, 0.5)])
+def test_a_redis_that_saves_is_advised_no_more_than_fits_twice(
+    saves_nothing: float, share: float, tmp_path: Path
+) -> None:
+    """A process that is forked to save keeps each page that is changed meanwhile: a limit of 60 % of the memory ran out of it."""
+    catalog, states = _example("redis", tmp_path, {"maxmemory": 100 << 20})
+    facts, budget = _facts(saves_nothing=saves_nothing), 8 << 30
+    model = memory_of(catalog, states, facts, budget_bytes=budget)
+    advice = advised(catalog, states, facts, model)
+    assert model.total(advice) <= budget
+    assert 0.9 * share < float(advice["maxmemory"]) / budget <= share
+
+
+@pytest.mark.parametrize(("found", "is_bound"), [(100 << 20, True), (0, False)])
+def test_no_redis_is_tried_without_a_limit_of_its_memory(found: int, is_bound: bool, tmp_path: Path) -> None:
+    """0 would count as nothing in the budget; one that is found so may keep it."""
+    catalog, states = _example("redis", tmp_path, {"maxmemory": found})
+    bounds = [each for each in constraints(catalog, ("maxmemory",), states, _facts()) if "maxmemory" in each.names]
+    knobs = {"maxmemory": states["maxmemory"].knob}
+    assert [each.is_met({"maxmemory": 0}, knobs) for each in bounds] == ([False] if is_bound else [])
+
+
+def _left_out(kind: str, counts: Mapping[str, float], folder: Path) -> set[str]:
+    plays = plugins.load("targets", kind).from_settings("x", {}, state_dir=folder).catalog.play
+    return {name for name, play in plays.items() if not is_shown(play.sign, counts)}
+
+
+def test_what_the_kernel_did_not_do_is_not_made_faster(tmp_path: Path) -> None:
+    """Without swapping, reading from disks and making huge pages; what this kernel counts is what the plays ask for."""
+    target = plugins.load("targets", "linux").from_settings("os", {}, state_dir=tmp_path)
+    counts = target.counters()
+    assert counts["pgpgin"] > 0
+    assert {name for play in target.catalog.play.values() for name in play.counts} <= counts.keys()
+    still = dict.fromkeys(counts, 0.0)
+    assert _left_out("linux", still, tmp_path) == {
+        "little_swapping", "no_huge_pages", "no_io_scheduler", "short_read_ahead", "long_read_ahead",
+    }  # fmt: skip
+    assert _left_out("linux", {**still, "pgpgin": 1e6}, tmp_path) == {"little_swapping", "no_huge_pages"}
+    assert _left_out("linux", {**still, "pgpgout": 1e6, "pswpin": 3.0, "thp_fault_alloc": 1.0}, tmp_path) == {
+        "short_read_ahead", "long_read_ahead",
+    }  # fmt: skip
+    assert _left_out("linux", {}, tmp_path) == set()
+
+
+def test_without_a_collection_no_play_is_about_collections(tmp_path: Path) -> None:
+    """The choice of the collector is not: each has a price for every write into an object."""
+    young, old = (f"sun.gc.collector.{i}.invocations" for i in range(2))
+    of_collections = {
+        "fixed_heap", "large_young_generation", "long_pauses_allowed", "short_pauses", "one_collecting_thread_a_core",
+    }  # fmt: skip
+    assert _left_out("tomcat", {young: 0.0, old: 0.0}, tmp_path) == of_collections
+    assert _left_out("tomcat", {young: 3.0, old: 0.0}, tmp_path) == set()
+    assert _left_out("tomcat", {}, tmp_path) == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -189,6 +190,14 @@ class TestTomcat:
         finally:
             server.write_text(as_made)
             app._reach.restart()
+
+    def test_collections_are_counted(self, app: Any) -> None:
+        """As Java tells them to everyone, without a stop of the program."""
+        first = app.counters()
+        assert set(first) == {f"sun.gc.collector.{i}.invocations" for i in range(2)}
+        subprocess.run(["jcmd", str(app._reach.pid), "GC.run"], check=True, capture_output=True)
+        grown = {name: count - first[name] for name, count in app.counters().items()}
+        assert grown["sun.gc.collector.1.invocations"] == 1
 
     def test_tomcat_knows_every_attribute(self, app: Any) -> None:
         """At the low end of each, and in the long form at the high end: it only warns of what it does not know."""

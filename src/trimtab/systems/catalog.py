@@ -303,6 +303,11 @@ class Catalog(Overlay[CatalogKnob]):
     came_with: dict[str, str] = Field(default_factory=dict)
     play: dict[str, PlayEntry] = Field(default_factory=dict)
 
+    @property
+    def fact_names(self) -> tuple[str, ...]:
+        """What memory terms may speak of beside knobs, bounds and clients."""
+        return (*self.facts, *(loss.fact for loss in self.loses if loss.fact))
+
     def channel_of(self, name: str) -> str:
         """The name of the channel that a knob is written to."""
         return self.knob[name].channel or next(iter(self.channel))

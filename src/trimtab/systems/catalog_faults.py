@@ -40,8 +40,9 @@ def faults_between(catalog: Catalog) -> Iterator[tuple[str, str]]:
     for each in catalog.constraint:
         yield from _text_faults(catalog, each.name or each.text, each.text, (*BOUNDS, "clients"), is_condition=True)
     for name, text in catalog.memory.items():
-        yield from _text_faults(catalog, name, text, (*BOUNDS, "clients", *catalog.facts))
-    for name in catalog.facts.keys() & {*catalog.knob, *BOUNDS, "clients"}:
+        yield from _text_faults(catalog, name, text, (*BOUNDS, "clients", *catalog.fact_names))
+    others = {*catalog.knob, *BOUNDS, "clients"}
+    for name in {name for name in catalog.fact_names if name in others or catalog.fact_names.count(name) > 1}:
         yield f"[facts] {name}: a knob or another fact has that name", "give it another name"
     yield from _only_when_faults(catalog)
     needed = {each for knob in catalog.knob.values() for each in (knob.needs, *knob.choices_need.values())}

@@ -360,7 +360,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
         return self._files.texts_for(channel, mine, inactive(mine, values, self._example_knob))
 
     def _memory_facts(self) -> Mapping[str, float]:
-        return self._says.facts()
+        return {**self._says.facts(), **self._pending.facts()}
 
     def _absent(self) -> Collection[str]:
         return self._says.absent(self._places) if self.catalog.memory else ()

@@ -39,7 +39,8 @@ _POLL_S = 0.02
 _POLL_MOST_S = 0.25
 """Of a start: it is asked for every twentieth of what it has taken so far, for a look may start a program."""
 _READ_S = 10.0
-_READY_LINES = 200
+_ALL_LINES = sys.maxsize
+"""Since a reload: a busy program may write hundreds behind the one that is waited for before anybody looks."""
 _NO_COMMAND = (126, 127)
 """Exit codes of a shell that cannot run a command."""
 
@@ -236,7 +237,7 @@ class AlwaysThere:
 
     def _wait_for_ready(self, log: Path, mark: int) -> None:
         deadline = time.monotonic() + self.settings.restart_timeout_s
-        while not re.search(self._words.ready, text := tail(log, _READY_LINES, mark)):
+        while not re.search(self._words.ready, text := tail(log, _ALL_LINES, mark)):
             if time.monotonic() > deadline or not self.is_up():
                 said = f": {text[-500:]}" if text else ""
                 raise TargetError(
@@ -289,7 +290,7 @@ class AlwaysThere:
             return {}
         command = self.settings.read or ""
         if "{addresses}" not in command:
-            return {address: self._read([address])[-1] for address in addresses}
+            return {address: [line for line in self._read([address]) if line][-1] for address in addresses}
         lines = self._read(addresses)
         found = {at: value for at in addresses if (value := printed_beside(lines, at)) is not None}
         gone = next((at for at in addresses if at not in found and (at in self._told or not found)), None)
@@ -315,8 +316,8 @@ class AlwaysThere:
             more = {"address": addresses[0]}
             argv += addresses if word == "{addresses}" else [filled(word, {**self.names, **more})]
         result = self._ran(argv, timeout_s=_READ_S, env=self._passwords.environment(command))
-        lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
-        if result.exit_code != 0 or not lines:
+        lines = [line.strip() for line in result.stdout.splitlines()]  # an empty one may be an empty value
+        if result.exit_code != 0 or not any(lines):
             raise TargetError(
                 f"read={command!r} shows no value of address={addresses[0]!r}: exit_code={result.exit_code}"
                 f" {result.output[-300:]}",

@@ -13,7 +13,7 @@ from trimtab.host import kernel_oom_kills, process_state
 from trimtab.records import Fault
 from trimtab.redact import hide_literals
 from trimtab.systems.capabilities import Evidence, Symptom
-from trimtab.systems.log import log_bytes, open_log
+from trimtab.systems.log import log_bytes, log_text
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.process import await_end
 from trimtab.systems.reach import ServerReach
@@ -26,7 +26,6 @@ _LINES = 20
 CRASH_SIGNALS = (4, 6, 7, 8, 11)
 """Of a process that went wrong by itself."""
 
-_LOG_BYTES = 64 * 1024
 _REASON_S = 3.0
 _POLL_S = 0.02
 _RANK = {Fault.CONFIG: 1, Fault.RESOURCE: 2, Fault.ENVIRONMENT: 3}
@@ -37,6 +36,7 @@ def classified(log: str, words: LogWords) -> list[Symptom]:
     found = []
     for text in log.splitlines():
         known = next((line for line in words.line if line.pattern.search(text)), None)
+        known = known or next((line for line in words.line if line.code.search(text)), None)
         if known is not None:
             plain = re.sub(words.prefix, "", text, count=1).strip() if words.prefix else text.strip()
             found.append(Symptom(fault=Fault(known.fault), text=plain, is_own_demand=known.own, is_death=known.death))
@@ -72,11 +72,8 @@ class Marked:
         log = reach.log_file
         if log is None:
             return reach.log_excerpt(_LINES)
-        start = self.log_bytes if log == self.log and log_bytes(log) >= self.log_bytes else 0
         try:
-            with open_log(log) as file:
-                file.seek(max(start, log_bytes(log) - _LOG_BYTES))
-                return file.read().decode(errors="replace")
+            return log_text(log, self.log_bytes if log == self.log else 0)
         except OSError:
             return reach.log_excerpt(_LINES)
 

@@ -19,12 +19,14 @@ class Loss(BaseModel):
     Attributes:
         what: it takes.
         shows: address -> what the `read` command prints of it, "" for nothing; it is so where all of them are.
+        fact: name of a number that memory terms may speak of: 1 where the program shows that it is so, else 0.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     what: str = Field(min_length=1)
     shows: dict[str, str] = Field(min_length=1)
+    fact: str = ""
 
 
 class LifecycleTable(BaseModel):

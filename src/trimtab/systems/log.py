@@ -9,14 +9,15 @@ from typing import BinaryIO
 
 from trimtab.host import Folder, open_regular
 from trimtab.systems.account import Account
+from trimtab.systems.log_form import plain_lines
 
-__all__ = ["is_servers_log", "log_bytes", "open_log", "start_log", "tail"]
+__all__ = ["is_servers_log", "log_bytes", "log_text", "start_log", "tail"]
 
 _LONGEST_BYTES = 64 * 1024
 _NEW_MODE = 0o640
 
 
-def open_log(path: Path) -> BinaryIO:
+def _open(path: Path) -> BinaryIO:
     """The log for reading, never through a link that only the server's user could have made.
 
     Raises:
@@ -33,13 +34,22 @@ def log_bytes(path: Path | None) -> int:
         return 0
 
 
+def log_text(path: Path, start: int = 0) -> str:
+    """What it says from byte `start` on, at most its last 64 KiB; all of it where it is shorter than that: it began anew.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with _open(path) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(start if start <= size else 0, size - _LONGEST_BYTES))
+        return plain_lines(path.suffix, file.read().decode(errors="replace"))
+
+
 def tail(path: Path, n_lines: int, start: int = 0) -> str:
     """The last lines of a log file from byte `start` on; "" when it cannot be read."""
     try:
-        with open_log(path) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(start if start <= size else 0, size - _LONGEST_BYTES))
-            lines = file.read().decode(errors="replace").splitlines()
+        lines = log_text(path, start).splitlines()
     except OSError:
         return ""
     return "\n".join(lines[-n_lines:])

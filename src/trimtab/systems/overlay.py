@@ -104,7 +104,7 @@ class FaultLine(BaseModel):
     Attributes:
         log: regular expression over one line, its messages in English.
         fault: what they speak for.
-        sqlstate: the same by error code, where a line shows it.
+        sqlstate: the same by error code, where a line shows it and no words fit, for several causes have one code.
         own: of a resource: the line itself shows that the system's own settings asked for too much.
         death: the system, or a process of it, died of it: what is measured meanwhile does not count.
     """
@@ -118,9 +118,14 @@ class FaultLine(BaseModel):
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Finds it in a line; a code stands before the severity (`%e ` in log_line_prefix) or after it (verbose errors)."""
-        code = rf"|\b{self.sqlstate} [A-Z]+: |: +{self.sqlstate}: " if self.sqlstate else ""
-        return re.compile(f"{self.log}{code}")
+        """Finds its words in a line."""
+        return re.compile(self.log)
+
+    @cached_property
+    def code(self) -> re.Pattern[str]:
+        """Finds its code in a line: before the severity (`%e ` in log_line_prefix), in whatever language that is, or after it
+        (verbose errors)."""
+        return re.compile(rf"\b{self.sqlstate} ([A-Z]+: |\S+:  )|: +{self.sqlstate}: " if self.sqlstate else "(?!)")
 
 
 class LogWords(BaseModel):

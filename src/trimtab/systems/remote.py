@@ -27,6 +27,10 @@ __all__ = ["CommandedServer", "RunningServer"]
 
 _SAME_START_S = 0.5
 """An uptime counts whole seconds."""
+_ABSENT_S = 30.0
+"""A restart command may end before the server's process is there: a container prepares its start, and a service manager pauses
+between two tries."""
+_LOOK_S = 0.5
 
 S = TypeVar("S", bound=DatabaseSettings)
 C = TypeVar("C", bound=Session)
@@ -196,6 +200,8 @@ class CommandedServer(RunningServer[S, C]):
         super().__init__(settings)
         self._restart_argv = shlex.split(settings.restart) if settings.restart is not None else []
         self._has_restarted = False
+        self._is_seen = False
+        self._log_before: Path | None = None
         self._log_start = 0
         self._command_output = ""
 
@@ -206,6 +212,10 @@ class CommandedServer(RunningServer[S, C]):
     @abstractmethod
     def _recovery(self) -> Progress | None:
         """Of the server's present start; None when there is nothing to be seen of it."""
+
+    @abstractmethod
+    def _shows_itself(self) -> bool:
+        """Whether the server's process is seen without a login: so would be that of its next start."""
 
     def _instance(self) -> tuple[str, float | None]:
         """What tells the server that runs now from the one after a restart: its process, and its start, as far as they show."""
@@ -258,7 +268,9 @@ class CommandedServer(RunningServer[S, C]):
             super().restart()
             return
         before = self._instance()
-        self._log_start = log_bytes(self.log_file)
+        self._is_seen = self._is_seen or self._shows_itself()
+        self._log_before = log = self.log_file
+        self._log_start = log_bytes(log)
         deadline = time.monotonic() + self._settings.restart_timeout_s
         try:
             result = self._run_command()
@@ -315,19 +327,34 @@ class CommandedServer(RunningServer[S, C]):
         return may_wait
 
     def _wait_login(self, may_wait: Callable[[], bool]) -> None:
+        """One of which no process comes is not waited for: Debian's service `postgresql`, which only stands for those of its
+        clusters, is restarted well whatever becomes of them."""
+        look_at = seen_at = time.monotonic()
         while True:
             try:
                 self.connect().close()
                 return
             except LoginRefusedError:
                 raise
-            except TargetError:
+            except TargetError as error:
+                now = time.monotonic()
+                if now >= look_at:
+                    look_at = now + _LOOK_S
+                    seen_at = now if not self._is_seen or self.pid is not None else seen_at
+                if now - seen_at > _ABSENT_S:
+                    raise self._absent(error) from error
                 if not may_wait():
                     raise
             time.sleep(self.LOGIN_POLL_S)
 
+    def _absent(self, error: TargetError) -> TargetError:
+        command = " ".join(self._restart_argv)
+        text = f"the server does not run after the restart command={command!r}: {error.message}"
+        return TargetError(text, hint="see the server's log for the reason")
+
     def log_excerpt(self, n_lines: int) -> str:
         """The last lines of the server's log since the last restart, or what the restart command said."""
         log = self.log_file
-        lines = tail(log, n_lines, self._log_start) if log is not None else ""
+        start = self._log_start if log == self._log_before else 0
+        lines = tail(log, n_lines, start) if log is not None else ""
         return lines or self._command_output

@@ -21,7 +21,7 @@ from trimtab.systems.gate import harm_of
 from trimtab.systems.overlay import Overlay, OverlayKnob
 from trimtab.systems.session import StatementError
 
-__all__ = ["ServerCatalog", "ServerKnob", "parse_server_catalog", "server_catalog"]
+__all__ = ["Refusal", "ServerCatalog", "ServerKnob", "parse_server_catalog", "server_catalog"]
 
 _LAST = 1 << 30
 
@@ -60,7 +60,7 @@ class ServerKnob(OverlayKnob):
 
 
 class Refusal(BaseModel):
-    """Why a login fails, by what the server says: its words, or its error numbers.
+    """Why a login fails, by what the server says: its words, or its codes (numbers, or SQLSTATEs).
 
     Attributes:
         words, codes: of the server.
@@ -71,13 +71,13 @@ class Refusal(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     words: str = ""
-    codes: tuple[int, ...] = ()
+    codes: tuple[int | str, ...] = ()
     says: str
     hint: str
     full: bool = False
 
-    def fits(self, words: str, code: int = 0) -> bool:
-        """Whether it is the one of an error with this text and number."""
+    def fits(self, words: str, code: int | str = 0) -> bool:
+        """Whether it is the one of an error with this text and code."""
         return code in self.codes or (self.words != "" and self.words in words)
 
 

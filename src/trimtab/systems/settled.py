@@ -21,6 +21,7 @@ from trimtab.systems.cql import is_cql
 from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_knobs import inactive
 from trimtab.systems.file_undo import Place
+from trimtab.systems.lifecycle_table import Loss
 from trimtab.systems.live_values import LiveValues
 from trimtab.systems.own_words import OwnWords
 
@@ -122,11 +123,20 @@ class Settled:
 
     def _forgotten(self) -> Iterator[str]:
         """What the catalogue says that a program like this one loses."""
-        reach = self._reach
-        for loss in self._catalog.loses if reach.settings.read is not None and reach.is_up() else ():
-            if all(reach.shown(address) == value for address, value in loss.shows.items()):
+        for loss in self._catalog.loses:
+            if self._is_shown(loss):
                 shown = ", ".join(f"{address}={value or repr(value)}" for address, value in loss.shows.items())
                 yield f"a restart loses {loss.what} ({shown}), and trials restart the program; {_FORGOTTEN}"
+
+    def facts(self) -> Mapping[str, float]:
+        """The facts of what the catalogue says that such programs lose: 1 where this one shows it, else 0."""
+        return {loss.fact: float(self._is_shown(loss)) for loss in self._catalog.loses if loss.fact}
+
+    def _is_shown(self, loss: Loss) -> bool:
+        reach = self._reach
+        if reach.settings.read is None or not reach.is_up():
+            return False
+        return all(reach.shown(address) == value for address, value in loss.shows.items())
 
     def _in_files(self, states: Mapping[str, KnobState]) -> Iterator[tuple[str, Located | None]]:
         """The settings that count and whose values the program tells, with what its files say of each."""

@@ -109,3 +109,39 @@ def test_a_command_that_cannot_be_run_is_a_fault(line: str, fault: str) -> None:
     assert [message.startswith(fault) for message, _ in faults] == [True]
     _, faults = catalog_faults(f'{CATALOG}[facts]\nitems = "cat \'x"\n')
     assert [message.partition("=")[0] for message, _ in faults] == ["[facts] items"]
+
+
+LOSES = """
+[[loses]]
+what = "all of it"
+shows = { mode = "fast", level = "3" }
+fact = "is_lossy"
+[memory]
+window = "window"
+copy = "window * (1 - is_lossy)"
+"""
+
+
+@pytest.mark.parametrize(("mode", "n_copies"), [("mode fast\n", 0), ("mode slow\n", 1), ("", 1)])
+def test_what_a_start_would_lose_is_a_fact_of_the_memory(folder: Path, mode: str, n_copies: int) -> None:
+    """A mode that the program does not tell may be the other one, which needs more."""
+    (folder / "catalog.toml").write_text(CATALOG.split("[memory]")[0] + LOSES)
+    (folder / "used").write_text(f"level 3\nthreads 1\nwindow 512k\nchecksum yes\n{mode}")
+    target = made(folder, read="sh -c 'cat used' {addresses}")
+    target.open()
+    try:
+        assert target.memory(CONTEXT).use({})["copy"] == n_copies * 512 * 1024
+    finally:
+        target.close()
+
+
+def test_a_program_that_is_not_asked_may_lose_nothing(folder: Path) -> None:
+    (folder / "catalog.toml").write_text(CATALOG.split("[memory]")[0] + LOSES)
+    assert made(folder).memory(CONTEXT).use({})["copy"] == 512 * 1024
+
+
+def test_a_fact_with_the_name_of_another_one_is_a_fault() -> None:
+    for name in ("is_lossy", "level", "memory"):
+        text = CATALOG.split("[memory]")[0] + LOSES.replace("is_lossy", name) + '[facts]\nis_lossy = "echo 1"\n'
+        _, faults = catalog_faults(text)
+        assert [message for message, _ in faults] == [f"[facts] {name}: a knob or another fact has that name"]

@@ -144,6 +144,13 @@ def test_values_in_use_are_asked_for(folder: Path, read: str, level: int | None)
         target.states()
 
 
+def test_an_empty_value_in_use_is_not_the_name_below(folder: Path) -> None:
+    """As redis-cli prints it: a name, and an empty line."""
+    (folder / "told").write_text("save\n\nlevel\n3\n")
+    target = made(folder, read=f"/bin/sh -c 'cat {folder}/told' {{addresses}}")
+    assert target._reach.values(["save", "level"]) == {"save": "", "level": "3"}
+
+
 def test_a_setting_that_the_program_does_not_tell_of_is_locked(folder: Path) -> None:
     """As another version of it has others; one that it has told before is missed."""
     (folder / "told").write_text("level 7\nchecksum yes\n")

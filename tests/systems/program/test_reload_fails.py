@@ -27,6 +27,10 @@ WORKS, REFUSES, HANGS = "cp squeeze.conf used", "exit 1", "sleep 5"
 HALF = f"[ -e tried ] && exit 1; touch tried; {WORKS}; exit 1"
 """It takes the file once, and says that it does not."""
 LATE_S = 0.3
+BUSY = """
+echo it has read its files >> log
+i=0; while [ $i -lt 300 ]; do echo "a request: $((i += 1))"; done >> log
+"""
 
 
 @pytest.fixture
@@ -122,3 +126,13 @@ def test_one_that_hangs_under_a_config_alone_may_be_the_configs_fault(place: Pat
 def test_one_that_hangs_once_is_passed_over(place: Path) -> None:
     target = program(place, f"[ -e tried ] || {{ touch tried; {HANGS}; }}; {WORKS}", late_s=LATE_S)
     assert target.apply(Config({"level": 9})).effective == {"level": 9}
+
+
+def test_what_a_busy_program_writes_after_its_reload_hides_nothing(place: Path) -> None:
+    """Its log says that it has read its files again, and then what it is asked for."""
+    with (place / "catalog.toml").open("a") as catalog:
+        catalog.write('[log]\nready = "has read its files"\n')
+    (place / "reload.sh").write_text(BUSY)
+    target = made(place, reload="/bin/sh reload.sh", log_file="log", restart_timeout_s=5)
+    target._reach.reload()
+    assert (place / "log").read_text().endswith("a request: 300\n")

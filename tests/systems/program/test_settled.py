@@ -12,7 +12,7 @@ import pytest
 
 from tests.commands import PYTHON
 from tests.servers.redis import Redis, started
-from tests.systems.program.conftest import CATALOG, conf, made
+from tests.systems.program.conftest import CATALOG, CONTEXT, conf, made
 from tests.systems.program.test_reload_back import CONF, KEEPER, READ, used
 from trimtab.errors import TargetError
 from trimtab.space import Config
@@ -120,6 +120,18 @@ def test_a_redis_that_would_begin_an_empty_append_only_file_is_not_restarted(red
     with pytest.raises(TargetError, match=rf"port={redis.port}, and 1 by ") as caught:
         target.snapshot()
     assert (caught.value.hint or "").startswith("is it the program of this file that is asked, ")
+
+
+@pytest.mark.service
+@pytest.mark.needs("redis")
+def test_a_redis_that_saves_may_have_its_data_twice(redis: Redis) -> None:
+    """While a forked process writes them; one that saves nothing has no such process."""
+    target = opened(redis)
+    found = {}
+    for key, value in (("save", "3600 1"), ("save", ""), ("appendonly", "yes"), ("appendonly", "no")):
+        subprocess.run([*redis.cli.split(), "config", "set", key, value], check=True)
+        found[key, value] = target.memory(CONTEXT).use({})["saving"]
+    assert list(found.values()) == [64 << 20, 0, 64 << 20, 0]
 
 
 @pytest.mark.service

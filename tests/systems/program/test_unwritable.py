@@ -66,3 +66,28 @@ def test_doctor_says_that_a_file_cannot_be_written(
     assert told() == [f"{head}it belongs to another user (uid={owner}) and could not be put back as it was"]
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     assert told() == [f"{head}this user may not write into its folder"]
+
+
+@pytest.mark.needs("root")
+def test_doctor_says_that_a_file_of_another_group_cannot_be_put_back(
+    folder: Path, target: ProgramTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that `chown tuner FILE` has left to root's group: its owner may write it, and give it to no group but his own."""
+
+    def told() -> list[str]:
+        return [text for check, is_fine, text in target.doctor() if check == "write" and not is_fine]
+
+    os.chown(folder / "squeeze.conf", 4242, 4343)
+    for name in ("geteuid", "getegid"):
+        monkeypatch.setattr(os, name, lambda: 4242)
+    monkeypatch.setattr(os, "getgroups", lambda: [4243])
+    assert told() == [
+        f"what is in it cannot be tuned: {folder}/squeeze.conf: it belongs to a group that this user is not in (gid=4343) and"
+        " could not be put back as it was"
+    ]
+    os.chown(folder, -1, 4343)
+    folder.chmod(0o2775)
+    assert told() == [], "a new file has the folder's group"
+    folder.chmod(0o775)
+    monkeypatch.setattr(os, "getgroups", lambda: [4243, 4343])
+    assert told() == []

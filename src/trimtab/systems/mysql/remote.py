@@ -149,6 +149,9 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
     def _recovery(self) -> LogProgress:
         return LogProgress(self.log_file, self._log_start, CATALOG.log, self._settings.restart_timeout_s)
 
+    def _shows_itself(self) -> bool:
+        return self.data_dir is not None and server_in(self.data_dir) is not None
+
     def _began_at(self, session: Session) -> float:
         return time.time() - uptime_s(session)
 

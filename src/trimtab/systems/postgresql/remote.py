@@ -276,6 +276,9 @@ class LocalReach(CommandedServer[Settings, Connection], ConnectionReach):
             self._rescue.stop(immediate=bool(self._settings.immediate_stop))
             self._rescue = None
 
+    def _shows_itself(self) -> bool:
+        return self._find_pid() is not None
+
     def _began_at(self, session: Connection) -> float:
         return float(session.value("SELECT extract(epoch FROM pg_postmaster_start_time())::float8"))
 

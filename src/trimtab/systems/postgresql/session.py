@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import select
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
+from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -16,7 +16,8 @@ from psycopg.rows import TupleRow
 
 from trimtab.errors import TargetError
 from trimtab.systems import session
-from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.postgresql.refusal_code import refusal_code
+from trimtab.systems.server_catalog import Refusal, server_catalog
 from trimtab.systems.session import LoginRefusedError, NotYetError, Session, StatementError
 
 __all__ = [
@@ -37,6 +38,8 @@ _ANSWER_S = 35.0
 _LEAST_S = 2
 """libpq rounds a shorter time for a login up to this."""
 _NOT_YET = ("starting up", "shutting down", "in recovery mode", "not yet accepting connections")
+_OF_SERVER = re.compile(r"(?:^|: )\S+:  \S", re.MULTILINE)
+"""Words of a server begin with their severity, in its language, and two spaces."""
 _CUT_OFF = "closed the connection unexpectedly"
 _POOLER = "unsupported startup parameter"
 """The words of a pooler about `options`, unless it is told to pass over them."""
@@ -130,7 +133,7 @@ def connect(fields: Mapping[str, Any], *, application: str = "trimtab", timeout_
     try:
         return Connection.connect(**given, autocommit=True)
     except psycopg.Error as error:
-        raise _told(error, fields, partial(_says_not_yet, error, given)) from None
+        raise _told(error, given) from None
 
 
 def require_no_pooler(connection: Connection) -> None:
@@ -157,18 +160,23 @@ def _says_not_yet(error: psycopg.Error, given: Mapping[str, Any]) -> bool:
         return False
 
 
-def _told(
-    error: psycopg.Error, fields: Mapping[str, Any], says_not_yet: Callable[[], bool] = lambda: False
-) -> TargetError:
-    password = fields.get("password")
+def _told(error: psycopg.Error, given: Mapping[str, Any]) -> TargetError:
+    """Why a login with what is `given` failed: by words first, for they say more than a code, and libpq's are English always."""
+    password = given.get("password")
     text = redact(" ".join(str(error).split()), None if password is None else str(password))
-    where = " ".join(f"{key}={fields[key]}" for key in ("host", "port", "user", "dbname") if fields.get(key))
-    for refusal in server_catalog("postgresql").refusal:
-        if refusal.fits(text):
-            kind = FullError if refusal.full else LoginRefusedError
-            return kind(f"{refusal.says}: {where}: {text}", hint=refusal.hint)
-    if any(mark in text for mark in _NOT_YET) or says_not_yet():
+    where = " ".join(f"{key}={given[key]}" for key in ("host", "port", "user", "dbname") if given.get(key))
+    refusal = _refusal(text)
+    if refusal is None and (any(mark in text for mark in _NOT_YET) or _says_not_yet(error, given)):
         return NotYetError(f"the server does not accept logins yet: {where}: {text}", hint="wait, and look at its log")
+    if refusal is None and _OF_SERVER.search(str(error)):
+        refusal = _refusal(text, refusal_code(given, _LEAST_S))
+    if refusal is not None:
+        kind = FullError if refusal.full else LoginRefusedError
+        return kind(f"{refusal.says}: {where}: {text}", hint=refusal.hint)
     return TargetError(
         f"cannot connect to the server: {where}: {text}", hint="check that it runs, and host and port in url"
     )
+
+
+def _refusal(text: str, code: str = "") -> Refusal | None:
+    return next((each for each in server_catalog("postgresql").refusal if each.fits(text, code)), None)
