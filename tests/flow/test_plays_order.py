@@ -119,7 +119,10 @@ def test_a_play_goes_without_the_settings_that_have_no_effect_whatever_is_tuned(
     )
     plan, left_out = plan_of(task, [MIXED, CHEAP, OFF])
     assert [(play.name, play.settings) for play in plan] == [("mixed", {"pages": 50})]
-    assert left_out == {"cheap": "its settings have no effect here", "off": "workers is not among the study's knobs"}
+    assert left_out == {
+        "cheap": "its settings have no effect here",
+        "off": "it sets what is not among the study's knobs: workers",
+    }
 
 
 def test_plays_that_undo_each_other_are_not_on_together() -> None:

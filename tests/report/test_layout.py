@@ -30,6 +30,21 @@ def test_settings_that_were_tried_are_broken_last(better: Study, width: int) -> 
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_plays_that_were_not_tried_for_one_reason_are_told_together(better: Study) -> None:
+    study, trials = better
+    play = TriedPlay(
+        play="jit_off", reason="", settings={"jit": "off"}, beside=(), trial=1, kept=True, verdict="not_told_apart",
+        worth=GainInterval(estimate=1.0, low=0.9, high=1.1), note="",
+    )  # fmt: skip
+    outside = "it sets what is not among the study's knobs"
+    left_out = {"one_lock": f"{outside}: sync", "used_up": "the budget was used", "no_log": f"{outside}: wal, fsync"}
+    tried = replace(study, verdict=replace(study.verdict, plays=PlaysSummary(tried=(play,), left_out=left_out)))
+    text = squeezed(report_text(tried, trials))
+    assert f"Not tried ({outside}): one lock (sync), no log (wal, fsync)" in text
+    assert "Not tried (the budget was used): used up" in text
+    assert "<td>one lock (sync), no log (wal, fsync)</td>" in render_html(tried, trials)
+
+
 @pytest.mark.parametrize("width", [80, 110])
 def test_why_a_setting_is_not_proven_is_not_cut_off(better: Study, width: int) -> None:
     study, trials = better

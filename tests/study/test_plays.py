@@ -118,8 +118,8 @@ def test_plays_that_cannot_be_tried_are_left_out_with_the_reason(fake: FakeStudy
     record, trials = fake.tune()
     assert not any(t.role is Role.PLAY for t in trials)
     assert record.verdict.plays.left_out == {
-        "locked": "sync is not among the study's knobs",
-        "unknown": "no_such_knob is not among the study's knobs",
+        "locked": "it sets what is not among the study's knobs: sync",
+        "unknown": "it sets what is not among the study's knobs: no_such_knob",
         "same": "your settings have it already",
         "too_large": "it contradicts a constraint: " + record.verdict.plays.left_out["too_large"].partition(": ")[2],
         "no_label": "its settings are not legal here: method='telepathy' is not a choice",

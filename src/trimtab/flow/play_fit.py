@@ -36,8 +36,7 @@ def plan_of(
         felt = {name: value for name, value in play.settings.items() if name not in task.unfelt}
         outside = [name for name in felt if name not in task.space.knobs]
         if outside or not felt:
-            verb = "is" if len(outside) == 1 else "are"
-            why = f"{', '.join(outside)} {verb} not among the study's knobs"
+            why = f"it sets what is not among the study's knobs: {', '.join(outside)}"
             left_out[play.name] = why if felt else "its settings have no effect here"
             continue
         settings = {name: _legal(task, name, value) for name, value in felt.items()}

@@ -95,10 +95,11 @@ def _row(entry: TriedPlay, kept: str) -> PlayRow:
 
 
 def left_out_plays(verdict: Verdict) -> tuple[tuple[str, str], ...]:
-    """(plays, why they were not tried), those of one reason together."""
+    """(plays, why they were not tried), those of one reason together; what follows its colon goes with the play."""
     groups: dict[str, list[str]] = {}
-    for name, reason in () if verdict.plays is None else verdict.plays.left_out.items():
-        groups.setdefault(first_line(reason), []).append(_named(name))
+    for name, text in () if verdict.plays is None else verdict.plays.left_out.items():
+        reason, _, detail = first_line(text).partition(": ")
+        groups.setdefault(reason, []).append(f"{_named(name)} ({detail})" if detail else _named(name))
     return tuple((", ".join(names), reason) for reason, names in groups.items())
 
 

@@ -253,7 +253,7 @@ def _plays(summary: Summary, width: int) -> RenderableType:
             table.add_row(Text("\n  ").join([name, *map(Text, row.settings)]), worth, below)
         else:
             table.add_row(name, Text("\n".join(row.settings)), worth, effect, remark)
-    left_out = [f"Not tried: {names} ({reason})" for names, reason in summary.plays_left_out]
+    left_out = [f"Not tried ({reason}): {names}" for names, reason in summary.plays_left_out]
     return Group(table, Text("\n".join([summary.plays_note, *left_out]), style="dim"))
 
 
