@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.servers import run_folder
+
 __all__ = ["Browser"]
 
 _PATIENCE_S = 90.0
@@ -29,6 +31,7 @@ class Browser:
         self._process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "bash", *command],
             pass_fds=(to_read, to_write), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": str(run_folder())},  # where it leaves folders; short, for one has its socket
         )  # fmt: skip
         os.close(to_read)
         os.close(to_write)

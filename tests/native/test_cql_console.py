@@ -21,5 +21,5 @@ def test_ctrl_c_is_heard_while_a_node_is_silent() -> None:
         began_s = time.monotonic()
         threading.Timer(0.1, interrupt).start()
         with pytest.raises(KeyboardInterrupt):
-            CqlConsole(driver, timeout_s=10.0)
-        assert time.monotonic() - began_s < 5.0
+            CqlConsole(driver, timeout_s=60.0)
+        assert time.monotonic() - began_s < 30.0

@@ -186,13 +186,13 @@ def test_a_listener_outlives_what_strangers_do(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(listener, "_socket", Full())
     threading.Thread(target=listener.serve, daemon=True).start()
-    assert said.get(timeout=5) == "a connection could not be taken: Too many open files"
+    assert said.get(timeout=60) == "a connection could not be taken: Too many open files"
     with contextlib.ExitStack() as opened:
         here = [opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5)) for _ in range(3)]
         assert here[0].recv(100).startswith(b"trimtab-load-token ")
         assert here[2].recv(100) == b"", "there are enough of them"
         here[0].sendall(b"\xff\xfe \xff\n")
-        assert said.get(timeout=5) == "127.0.0.1 was refused: it does not know the token"
+        assert said.get(timeout=60) == "127.0.0.1 was refused: it does not know the token"
         assert opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), 5)).recv(100)
 
 
@@ -206,7 +206,7 @@ def test_a_machine_without_room_for_a_generator_is_told(monkeypatch: pytest.Monk
     threading.Thread(target=listener.serve, daemon=True).start()
     with socket.create_connection(("127.0.0.1", listener.port), 5) as here:
         enter(here, TOKEN)
-        assert said.get(timeout=5) == "127.0.0.1 gets no generator: Resource temporarily unavailable"
+        assert said.get(timeout=60) == "127.0.0.1 gets no generator: Resource temporarily unavailable"
         assert here.recv(1) == b"", "whoever waits learns that it is over"
 
 
@@ -221,7 +221,7 @@ def test_a_listener_takes_an_address_of_ipv6() -> None:
     with socket.create_connection(("::1", listener.port), 5) as here:
         assert here.recv(100).startswith(b"trimtab-load-token ")
         here.sendall(b"x x\n")
-        assert said.get(timeout=5) == "::1 was refused: it does not know the token"
+        assert said.get(timeout=60) == "::1 was refused: it does not know the token"
 
 
 def test_who_says_a_letter_now_and_then_is_not_waited_for() -> None:
