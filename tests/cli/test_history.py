@@ -291,6 +291,17 @@ def test_what_is_wrong(run: Run, filled: Path, arguments: list[str], message: st
     assert not Path("none.db").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments", [["import", "none.csv"], ["import", "there.jsonl"], ["merge", "none.db"], ["merge", "there.jsonl"]]
+)
+def test_a_file_that_is_none_leaves_no_empty_history(run: Run, tmp_path: Path, arguments: list[str]) -> None:
+    Path("there.jsonl").write_text("x" * 3000)
+    before = set(tmp_path.iterdir())
+    assert run(*arguments)[0] == 2
+    assert set(tmp_path.iterdir()) == before
+    assert run("list")[2].startswith("error: there is no history=")
+
+
 def test_nothing_is_written_over_a_history(run: Run, filled: Path) -> None:
     before = filled.read_bytes()
     code, _, err = run("export", "--to", str(filled), "--force", "--format", "jsonl")

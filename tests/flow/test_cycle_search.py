@@ -83,5 +83,8 @@ def test_a_config_for_the_whole_cycle_is_kept_as_soon_as_it_is_proven() -> None:
     assert kept
     n_before, verdict = kept[0]
     assert (verdict.result, verdict.config) == ("better", study.result.config)
+    assert verdict.cycle is not None
+    reasons = {row.reason for row in verdict.cycle.contexts if not row.is_proven}
+    assert reasons == {"it did not come to a proof"}, "a budget has nothing to do with it"
     n_proof = sum(ask.role is Role.PROOF_CANDIDATE for ask in asked[:n_before])
     assert n_proof == 2 * task.proof.min_pairs

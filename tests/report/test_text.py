@@ -49,6 +49,13 @@ def test_a_winner_is_told_in_one_sentence_with_its_interval(better: Study) -> No
     )
 
 
+def test_a_winner_that_was_kept_before_its_study_ended_is_told_as_that(better: Study) -> None:
+    study, trials = better
+    sentence = "Its study has not ended."
+    assert f"alternating pairs. {sentence}" in squeezed(report_text(replace(study, status="running"), trials))
+    assert sentence not in squeezed(report_text(study, trials))
+
+
 def test_each_interval_is_given_the_level_that_it_has(better: Study) -> None:
     study, trials = better
     worth = {"work_mem": {"verdict": "proven", "alone": {"estimate": 1.2, "low": 1.1, "high": 1.3, "level": 0.95}}}

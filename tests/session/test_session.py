@@ -360,6 +360,7 @@ def test_names_that_are_taken(opened: Opened) -> None:
         ({"lease": "1y"}, UsageError, "1y"),
         ({"lease": "30d"}, UsageError, "lease='30d' is not between 1s and 7d"),
         ({"min_pairs": 9, "max_pairs": 3}, UsageError, "min_pairs=9 is more than max_pairs=3"),
+        ({"min_pairs": 2, "max_pairs": 2}, UsageError, "max_pairs=2: the session could prove nothing, because a"),
         ({"knobs": [KNOBS[0], KNOBS[0]]}, SpaceError, "knob='x' is given twice"),
         ({"knobs": [{"name": "x", "kind": "integer"}]}, SpaceError, "low=None"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from trimtab.report.headline import headline
 from trimtab.study import RateResult, Slo, find_rate, load_study_file
 from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial.guarding import Guarding
+from trimtab.units import format_duration
 
 SLO = Slo.parse("p99 <= 20ms")
 
@@ -170,6 +172,39 @@ def test_the_probes_are_kept_as_a_study_of_their_own(fake: FakeStudy, rated: Fak
     assert (bench.slo, bench.rate_per_s, bench.limit) == (SLO.text, result.rate_per_s, "server")
     assert headline(record, trials, None) == (
         f"Your config with cache = 256MB keeps {SLO.text} up to {result.rate_per_s:g}/s ({len(trials)} probes)."
+    )
+
+
+@dataclass(slots=True)
+class Browsers(FakeRatedWorkload):
+    """Two hundred that take turns: their pages are mixed as usual once each has had eight of them."""
+
+    @property
+    def arrivals_s(self) -> float:
+        return 8 * 200 / self.rate_per_s if self.rate_per_s else 0.0
+
+
+@pytest.mark.parametrize(("cap", "longest_s"), [("", 16.0), ('warmup_cap = "10s"\n', 10.0)])
+def test_each_rate_has_a_warm_up_of_its_own(fake: FakeStudy, cap: str, longest_s: float) -> None:
+    fake.workload = Browsers(lambda: 1000.0, noise_sd=0.0)
+    fake.text += cap
+    result, said = found(fake)
+    warm_s = {p.rate_per_s: p.measurement.warmup_s for p in result.probes if p.measurement is not None}
+    assert warm_s[100.0] == longest_s
+    assert 1600 / 300 <= warm_s[300.0] <= 1600 / 300 + 1
+    assert warm_s[result.rate_per_s] <= 4
+    assert "were measured before" not in said[-1]
+
+
+def test_a_rate_at_which_too_many_pages_are_first_ones_is_told(fake: FakeStudy) -> None:
+    fake.workload = Browsers(lambda: 101.0, noise_sd=0.0)
+    fake.text += 'warmup_cap = "10s"\n'
+    result, said = found(fake, "p99 <= 100ms")
+    assert result.rate_per_s < 60
+    assert said[-1] == (
+        f"at {result.rate_per_s:g}/s so many users do what they do on average only after "
+        f"{format_duration(1600 / result.rate_per_s)}, and were measured before: too many of their pages were first ones; take "
+        "fewer users, or raise [measure] warmup_cap"
     )
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.fakes import FakeStudy
 from tests.host.test_folder_acl import ACL, LIST, set_or_skip
+from trimtab.cli import main
 from trimtab.errors import RestoreError, TargetError, UsageError
 from trimtab.host import FileCopy
 from trimtab.space import Config
@@ -25,6 +26,7 @@ from trimtab.study import (
     recover,
     shown,
 )
+from trimtab.study.first import recover_first
 from trimtab.study.recovery import by_hand
 from trimtab.systems import Undone
 from trimtab.systems.files import file_to_json
@@ -253,6 +255,28 @@ def test_an_entry_that_cannot_be_closed_keeps_no_other_one_from_its_way_back(
     monkeypatch.setattr(Entry, "close", refuse)
     (done,), (stuck,) = recover(state)
     assert (done.study, stuck.study, stuck.error.message) == ("second", "first", "the audit log cannot be written")
+
+
+def test_an_entry_that_is_damaged_twice_keeps_no_other_one_from_its_way_back(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, found = fake.path / "state", dict(fake.target.values)
+    dead_entry(fake, monkeypatch)
+    broken = state / "journal" / "db-1-1.open"  # older, so that it comes first
+    for suffix in (".open", ".copy"):
+        broken.with_suffix(suffix).touch(0o600)
+    with pytest.raises(SystemExit) as ended:
+        main(["recover", "--state", str(state)])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 3
+    assert out == "study dead: target db restored as it was found\n"
+    assert err.startswith(
+        f"error: cannot read journal entry={broken.name}: it is damaged, and so is its copy (1 other entry recovered)\nhint: "
+    )
+    assert dict(fake.target.values) == found
+    assert broken.exists()
+    with pytest.raises(TargetError, match="it is damaged, and so is its copy"):
+        recover_first(state, print)  # it may be about the server of any study
 
 
 def test_two_servers_that_one_study_called_the_same_are_written_out_both(

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.fakes import STUDY, FakeStudy
+from tests.fakes import FakeStudy
 from trimtab.errors import HistoryError, LoadError, UsageError
 from trimtab.history import StudyRecord, open_history_at
-from trimtab.records import Play, Role, StopKind, Trial, Verdict
+from trimtab.records import Play, Role, Status, StopKind, Trial, Verdict
 from trimtab.report import report_text
 from trimtab.study import apply_winner, load_study_file, rollback, winner_of
 from trimtab.study.begin import fingerprints_of
@@ -164,7 +164,7 @@ def test_a_winner_that_was_proven_before_is_there_while_its_study_goes_on(fake: 
     fake.listener.on_trial = look
     fake.tune()
     assert {left.status for left in seen} == {"running"}
-    assert [replace(left.verdict, plays=None) for left in seen] == [record.verdict] * len(seen)
+    assert [left.verdict for left in seen] == [record.verdict] * len(seen)
     assert winner_of(seen[-1]) == record.verdict.config
     assert "times as fast as yours" in report_text(seen[-1], [])
 
@@ -182,6 +182,68 @@ def test_a_study_that_was_killed_after_its_winner_was_proven_goes_on_with_the_sa
     resumed, resumed_trials = fake.tune()
     assert (resumed.id, resumed.status, resumed.verdict.is_stopped) == (record.id, "proven", False)
     assert resumed_trials[: len(trials)] == trials
+
+
+@pytest.mark.usefixtures("ablated")
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_winner_that_fails_in_further_pairs_is_none_whatever_ends_the_study_then(
+    fake: FakeStudy, is_asked: bool
+) -> None:
+    """The next best config is brought to a proof, and that takes its time."""
+    if is_asked:
+        assert _stopped_twice_after_its_proof(fake)[0].verdict.is_better
+    fake.workload.noise_sd = 0.03
+    run = TrialRoom.run
+
+    def crashing(self: TrialRoom, *args: object, **options: object) -> Trial:
+        trial = run(self, *args, **options)  # type: ignore[arg-type]
+        if "refused (" in "".join(fake.listener.phases) and not is_asked:
+            raise LoadError("the load cannot be run although the target is well")
+        if fake.listener.phases[-1] != "measuring the gain more closely" or trial.role is not Role.PROOF_CANDIDATE:
+            return trial
+        return replace(trial, status=Status.CRASHED, measurement=None, loss=None, reason="out of memory")
+
+    def stop(trial: Trial) -> None:
+        if "refused (" in "".join(fake.listener.phases):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrialRoom, "run", crashing)
+        if is_asked:
+            patch.setattr(fake.listener, "on_trial", stop)
+            record, _ = fake.tune()
+        else:
+            with pytest.raises(LoadError, match="cannot be run although"):
+                fake.tune()
+            with open_history_at(None, fake.path / "state") as history:
+                record = history.studies()[0]
+    assert (record.status, record.verdict.is_better) == ("interrupted", False)
+    with pytest.raises(UsageError, match="has no proven winner"):
+        winner_of(record)
+
+
+@pytest.mark.usefixtures("ablated")
+def test_the_ready_file_of_a_winner_that_a_killed_study_has_left_is_written_when_it_is_stopped(fake: FakeStudy) -> None:
+    seen: list[Verdict] = []
+
+    def look(trial: Trial) -> None:
+        with open_history_at(None, fake.path / "state") as history:
+            seen.append(history.studies()[0].verdict)
+
+    fake.workload.noise_sd = 0.03
+    fake.listener.on_trial = look
+    whole, _ = fake.tune()
+    results = fake.path / "state" / "results"
+    (written,) = [path.read_text() for path in results.iterdir()]
+    for path in results.iterdir():
+        path.unlink()
+    with open_history_at(None, fake.path / "state") as history:
+        history.update_study(whole.id, status="running", verdict=seen[-1])
+    fake.listener.on_trial = lambda trial: os.kill(os.getpid(), signal.SIGINT) if trial.number == 2 else None
+    record, _ = fake.tune()
+    assert (record.status, record.verdict.is_stopped, record.verdict.config) == ("proven", True, whole.verdict.config)
+    assert (record.verdict.fragment, record.verdict.memory) == (whole.verdict.fragment, whole.verdict.memory)
+    assert [path.read_text() for path in results.iterdir()] == [written]
 
 
 @pytest.mark.usefixtures("ablated")
@@ -322,53 +384,6 @@ def test_what_was_searched_counts_when_less_is_left_of_the_budget(
     searched = [sum(trial.role in (Role.SEARCH, Role.ADVICE) for trial in trials) for trials in (before, after)]
     assert searched[0] == searched[1] > 3
     assert record.verdict.result == "better"
-
-
-@pytest.mark.usefixtures("equal_costs")
-@pytest.mark.parametrize("role", [Role.REPEAT, Role.PROOF_CANDIDATE])
-def test_less_time_comes_too_late_for_what_follows_the_search(fake: FakeStudy, role: Role) -> None:
-    """The repeats, and the runs of the proof, would be measured anew: of them there is no room in the smaller budget."""
-
-    def stop(trial: Trial) -> None:
-        if trial.role is role:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def tune(budget: str) -> list[Trial]:
-        fake.text = STUDY.replace("12 trials", budget)
-        fake.listener.phases.clear()
-        return fake.tune()[1]
-
-    fake.listener.on_trial = stop
-    before = [(trial.number, trial.role, trial.config) for trial in tune("4min")]
-    told = "budget='75s' is not used: what follows the search was begun with budget='4min', and goes on with it"
-    for stops in (stop, lambda trial: None):  # the second time, it is not taken for the budget by which it ran last
-        fake.listener.on_trial = stops
-        after = tune("75s")
-        assert [(trial.number, trial.role, trial.config) for trial in after[: len(before)]] == before
-        assert len([line for line in fake.listener.phases if line.startswith(told)]) == 1
-        assert not [line for line in fake.listener.phases if "not fit the way" in line]
-    assert len(after) > len(before)
-
-
-def test_runs_of_a_proof_that_a_larger_budget_does_not_ask_for_are_no_sign_of_another_version(fake: FakeStudy) -> None:
-    """The search goes on where its leaders were measured again."""
-
-    def stop_at(role: Role, number: int = 0) -> None:
-        def stop(trial: Trial) -> None:
-            if trial.role is role and trial.number >= number:
-                os.kill(os.getpid(), signal.SIGINT)
-
-        fake.listener.on_trial = stop
-
-    stop_at(Role.REPEAT)
-    record, before = fake.tune()
-    assert record.verdict.fragment, "the best so far"
-    assert not (fake.path / "state" / "results").exists(), "it is no winner yet"
-    stop_at(Role.SEARCH, len(before))
-    fake.text = fake.text.replace("12 trials", "16 trials")
-    fake.tune()
-    (told,) = [line for line in fake.listener.phases if "not fit the way this study goes now" in line]
-    assert "goes now (another budget, or another version of Trimtab?): " in told
 
 
 @pytest.mark.parametrize(("memory_mib", "is_said"), [(1021, False), (700, True)])

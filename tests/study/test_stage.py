@@ -185,7 +185,7 @@ def test_who_measures_nothing_waits_for_no_users(fake: FakeStudy) -> None:
     file = load_study_file(_named(fake, "workers"))
     for measures in (None, True):
         with (
-            pytest.raises(UsageError, match=r"measure.warmup_cap='30s' is too short: the users of the load come"),
+            pytest.raises(UsageError, match=r"measure.warmup_cap='30s' is too short: the users of the load are there"),
             open_stage(file, fake.path / "state", measures=measures),
         ):
             pass
@@ -232,6 +232,16 @@ def test_doctor_says_whether_the_load_can_measure_the_objective(
         (found,) = (each for each in checks_of(stage, fake.path / "state") if each.check == "objective")
     assert found.verdict == verdict
     assert found.text.startswith(text)
+
+
+def test_doctor_says_what_the_proof_cannot_have(fake: FakeStudy) -> None:
+    text = fake.text
+    for pairs, verdicts in ((2, ["note"]), (3, [])):
+        fake.text = f"{text}[proof]\nmin_pairs = 2\nmax_pairs = {pairs}\n"
+        with open_stage(load_study_file(_named(fake, "workers")), fake.path / "state", changes=False) as stage:
+            found = [each for each in checks_of(stage, fake.path / "state") if each.check == "proof"]
+        assert [each.verdict for each in found] == verdicts
+        assert all(each.text.startswith("proof.max_pairs=2: this study can prove nothing") for each in found)
 
 
 def test_a_study_goes_on_only_with_the_knobs_that_it_began_with() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import UsageError
+from trimtab.errors import HistoryError, UsageError
 from trimtab.history import History, StudyCopy, open_history_at, read_space
 from trimtab.records import Objective, Role, Trial, Verdict
 from trimtab.study import load_study_file
@@ -113,6 +113,42 @@ def test_a_named_study_of_which_nothing_can_be_used_is_told(past: FakeStudy) -> 
     assert [phase for phase in past.listener.phases if "search.warm_start" in phase] == [
         "search.warm_start: study='begun' is not used: fewer than 2 of its configs were measured well and differ in this space"
     ]
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("update trimtab_study set body = '{'", "has a row that cannot be read: "),
+        ("update trimtab_study set body = json_replace(body, '$.objective', 'speed')", "UsageError: "),
+        ("update trimtab_study set body = json_replace(body, '$.space.knobs[0].kind', 'odd')", "ValueError: 'odd'"),
+        ("update trimtab_trial set config = '['", "has a row that cannot be read: "),
+    ],
+)
+def test_a_damaged_study_is_left_out(past: FakeStudy, damage: str, told: str) -> None:
+    with _history(past) as history:
+        record = history.find_study("past")
+        assert record is not None
+        history.add_copies([history.copy(record.id)])
+        with history._writer.begin() as connection:
+            column = "study_id" if "trial " in damage else "id"
+            connection.exec_driver_sql(f"{damage} where {column} = {record.id}")
+    _warm(past, '"auto"')
+    past.text = past.text.replace("12 trials", "2 trials")
+    found, _ = past.tune()
+    assert [each.id for each in found.verdict.warm_start.studies] == [record.id + 1]
+    (line,) = [text for text in past.listener.phases if "is left out" in text]
+    assert line.startswith(f"warm start: study='past (id {record.id})' is left out, because it is damaged: ")
+    assert told in line
+
+
+def test_a_damaged_study_that_is_named_is_an_error_before_anything_is_measured(past: FakeStudy) -> None:
+    with _history(past) as history, history._writer.begin() as connection:
+        connection.exec_driver_sql("update trimtab_study set body = json_replace(body, '$.space.knobs[0].kind', 'odd')")
+    _warm(past, '["past"]')
+    past.listener.ended.clear()
+    with pytest.raises(HistoryError, match="a stored space cannot be read: 'odd'"):
+        past.tune()
+    assert past.listener.ended == []
 
 
 def test_what_missed_a_constraint_of_the_same_objective_has_failed(past: FakeStudy) -> None:

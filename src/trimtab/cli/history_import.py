@@ -28,11 +28,11 @@ def command(place: str, format_name: str | None, state_dir: Path, history_url: s
 
     Skips studies that are already present. Renames a study if its name is in use. Warns about data that could not be mapped.
     """
-    from trimtab.history import import_file, load_format, open_history_at
+    from trimtab.history import load_format, open_history_at, read_file, take_in
 
-    source = load_format(format_name, place)
+    imported = read_file(load_format(format_name, place), place)
     with open_history_at(history_url, state_dir) as history:
-        arrivals = import_file(history, source, place)
+        arrivals = take_in(history, imported, place)
     print_arrivals(arrivals, as_json)
     return 0
 

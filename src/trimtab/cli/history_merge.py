@@ -22,9 +22,9 @@ def command(place: str, state_dir: Path, history_url: str | None, as_json: bool)
     The other history is not changed. Skips studies that are already present. Renames a study if its name is in use.
     """
     from trimtab.cli.history_import import print_arrivals
-    from trimtab.history import merge, open_history_at
+    from trimtab.history import open_history_at, reading_history, take_in
 
-    with open_history_at(history_url, state_dir) as history:
-        arrivals = merge(history, place)
+    with reading_history(place) as imported, open_history_at(history_url, state_dir) as history:
+        arrivals = take_in(history, imported, place)
     print_arrivals(arrivals, as_json)
     return 0

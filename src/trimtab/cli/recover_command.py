@@ -81,9 +81,9 @@ def _recover(state_dir: Path, retry: str, as_json: bool) -> int:
     if not stuck:
         return 0
     first = stuck[0]
-    others = "".join(f"; study={each.study!r}: {each.error.message}" for each in stuck[1:])
+    words = [f"study={each.study!r}: {each.error.message}" if each.study else each.error.message for each in stuck]
     told = f" ({counted(len(done), 'other entry')} recovered)" if done else ""
-    raise type(first.error)(f"study={first.study!r}: {first.error.message}{others}{told}", hint=first.error.hint)
+    raise type(first.error)(f"{'; '.join(words)}{told}", hint=first.error.hint)
 
 
 def _show(state_dir: Path, as_json: bool) -> int:

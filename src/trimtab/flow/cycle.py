@@ -73,7 +73,7 @@ def cycling(
         task: what is to be tuned.
         began: the budget with which the study began; a resume may have another one. None: the task's.
         went_on: number of each trial on record after which the search went on: no budget ends it there.
-        keep: given the verdict as it is when a config for the whole cycle is proven, before the end.
+        keep: given the verdict as it would be if the study were stopped now, whenever a proof is concluded, before the end.
 
     Raises:
         InternalError: from the flow, when the task has none.
@@ -85,13 +85,12 @@ def cycling(
             raise InternalError("a study without a cycle was to go round it")
         run = CycleRun()
 
-        def proven(proof: CycleProof) -> None:
+        def concluded(proof: CycleProof) -> None:
             run.proof = proof
-            if proof.is_better:
-                keep(cycle_verdict(task, cycle, scorer, run))
+            keep(cycle_verdict(task, cycle, scorer, replace(run, is_interrupted=True)))
 
         try:
-            yield from _phases(task, began or task.budget, went_on, cycle, scorer, run, proven)
+            yield from _phases(task, began or task.budget, went_on, cycle, scorer, run, concluded)
         except Stopped as stopped:
             run.is_interrupted, run.reason, run.kind = True, stopped.message, stopped.kind
         return cycle_verdict(task, cycle, scorer, run)
@@ -106,7 +105,7 @@ def _phases(
     cycle: Cycle,
     scorer: ContextScorer,
     run: CycleRun,
-    proven: Callable[[CycleProof], None],
+    concluded: Callable[[CycleProof], None],
 ) -> Steps[None]:
     for context, name in zip(cycle.contexts, cycle.names, strict=True):
         scorer.say(f"measuring the baseline of context {name}")
@@ -123,7 +122,7 @@ def _phases(
         own = _task_before_proofs(task, cycle, scorer, context)
         refined = yield from under(context, refine(own, scorer.part(context)))
         run.best.append(refined.config if refined is not None else None)
-    yield from prove_cycle(task, cycle, scorer, run.best, proven)
+    yield from prove_cycle(task, cycle, scorer, run.best, concluded)
 
 
 class _Rounds:

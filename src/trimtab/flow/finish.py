@@ -75,7 +75,7 @@ def finish(
     outcome: Outcome,
     winner: Refined,
     search_on: Callable[[], Steps[Refined | None]],
-    proven: Callable[[], None] = lambda: None,
+    concluded: Callable[[], None] = lambda: None,
 ) -> Steps[None]:
     """From the best config of the search to a proven one; `outcome` is filled in step by step.
 
@@ -86,11 +86,11 @@ def finish(
         outcome: `candidate`, `ablation`, `proof`, `worth` and `refused` are set.
         winner: the config to start from.
         search_on: searches in the time that is left after a failed proof; None when there is too little, or it finds nothing.
-        proven: called as soon as a proof has succeeded: what follows takes long, and the study may die in it.
+        concluded: called whenever it is known what a proof has shown: the study may die in what follows.
     """
     allowance = _Allowance(task, scorer, *ablation_allowance(task))
     ablation = start_ablation(task, scorer, winner.config, winner.lost)
-    yield from _finish_one(task, scorer, outcome, ablation, allowance, proven)
+    yield from _finish_one(task, scorer, outcome, ablation, allowance, concluded)
     first, refused = replace(outcome), [winner.config]
     while outcome.proof is not None and (harm := _harm(outcome.proof) or _no_gain(task, outcome.proof)):
         if outcome.candidate is not None:
@@ -104,7 +104,7 @@ def finish(
             break
         refused.append(following.config)
         ablation = start_ablation(task, scorer, following.config, following.lost)
-        yield from _finish_one(task, scorer, outcome, ablation, allowance, proven)
+        yield from _finish_one(task, scorer, outcome, ablation, allowance, concluded)
     if outcome.proof is not None and not outcome.proof.is_better and outcome.refused:
         outcome.candidate, outcome.ablation = first.candidate, first.ablation
         outcome.proof, outcome.worth, outcome.refused = first.proof, first.worth, outcome.refused[1:]
@@ -135,7 +135,7 @@ def _finish_one(
     outcome: Outcome,
     ablation: Ablation,
     allowance: _Allowance,
-    proven: Callable[[], None],
+    concluded: Callable[[], None],
 ) -> Steps[None]:
     """Brings the config that `ablation` begins with to a proof, with what is left of the ablation's share."""
     n_before = len(outcome.refused)
@@ -151,12 +151,12 @@ def _finish_one(
     proved = _proved(task, scorer, ablation, duels if is_before else None, allowance, n_before)
     prover = yield from announced(proved, scorer.say, "proving the winner in alternating pairs")
     outcome.proof = prover.conclude()
+    concluded()
     if _should_go_back(task, scorer, ablation, outcome.proof):
         scorer.say("proving the larger config, for the smaller one failed")
         yield from _go_back(task, scorer, outcome, ablation)
+        concluded()
         duels = WorthDuels(task, scorer, ablation)
-    if outcome.proof.is_better:
-        proven()
     if duels is None or not outcome.proof.is_better:
         return
     if not is_before:
@@ -175,6 +175,7 @@ def _finish_one(
         yield from announced(more, scorer.say, "measuring the gain more closely")
         outcome.proof = prover.conclude()
     outcome.worth = duels.lines() if outcome.proof.is_better else {}
+    concluded()
 
 
 def _harm(proof: Proof) -> str:

@@ -41,17 +41,17 @@ def tuning(
     Args:
         task: what is to be tuned.
         settle: gives, once, what the study goes on from; given the runs of the baseline.
-        keep: given the verdict as it is when a winner is proven, long before the end.
+        keep: given the verdict as it would be if the study were stopped now, whenever a proof is concluded, long before the end.
     """
 
     def flow(scorer: Scorer) -> Steps[Verdict]:
         outcome = Outcome()
 
-        def proven() -> None:
-            keep(make_verdict(task, scorer, outcome))
+        def concluded() -> None:
+            keep(make_verdict(task, scorer, replace(outcome, is_interrupted=True)))
 
         try:
-            yield from _phases(task, scorer, outcome, settle, proven)
+            yield from _phases(task, scorer, outcome, settle, concluded)
         except Stopped as stopped:
             outcome.is_interrupted = True
             outcome.stop_reason, outcome.stop_kind = stopped.message, stopped.kind
@@ -66,7 +66,7 @@ def _phases(
     scorer: Scorer,
     outcome: Outcome,
     settle: Callable[[Scorer], Settled],
-    proven: Callable[[], None],
+    concluded: Callable[[], None],
 ) -> Steps[None]:
     scorer.say("measuring the baseline")
     yield from measure_baseline(task)
@@ -86,7 +86,9 @@ def _phases(
         if winner is None and (len(scorer.trials) == n_before or not _goes_on(task, scorer, ended, settled)):
             break
     if winner is not None:
-        yield from finish(task, scorer, outcome, winner, lambda: _searched_on(task, scorer, outcome, settled), proven)
+        yield from finish(
+            task, scorer, outcome, winner, lambda: _searched_on(task, scorer, outcome, settled), concluded
+        )
 
 
 def _searched_on(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled) -> Steps[Refined | None]:

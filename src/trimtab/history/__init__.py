@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from trimtab.deferred import deferred
 
 if TYPE_CHECKING:
-    from trimtab.history.exchange import Arrival, Arrivals, digest, export_studies, import_file, merge, take_in
+    from trimtab.history.exchange import (
+        Arrival,
+        Arrivals,
+        digest,
+        export_studies,
+        import_file,
+        merge,
+        read_file,
+        reading_history,
+        take_in,
+    )
     from trimtab.history.formats import Format, Imported, load_format
     from trimtab.history.formats.sections import section_copy
     from trimtab.history.hosts import host_of, is_same_host
@@ -41,7 +51,7 @@ else:
     __getattr__ = deferred(
         __name__,
         {
-            "exchange": "Arrival Arrivals digest export_studies import_file merge take_in",
+            "exchange": "Arrival Arrivals digest export_studies import_file merge read_file reading_history take_in",
             "formats": "Format Imported load_format",
             "formats.sections": "section_copy",
             "hosts": "host_of is_same_host",
@@ -97,9 +107,11 @@ __all__ = [
     "merge",
     "open_history_at",
     "place_of",
+    "read_file",
     "read_history_at",
     "read_space",
     "read_verdict",
+    "reading_history",
     "secrets_apart",
     "section_copy",
     "space_from_json",

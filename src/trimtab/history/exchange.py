@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -19,14 +20,24 @@ from trimtab.history import codec
 from trimtab.history.formats import Format, Imported
 from trimtab.history.record import StudyCopy
 from trimtab.history.resting import connect_to_read
-from trimtab.history.rows import UNREADABLE
+from trimtab.history.rows import is_damage
 from trimtab.history.schema import url_of
 from trimtab.history.store import History
 from trimtab.history.typed import verdict_to_json
 from trimtab.history.validate import check_copy
 from trimtab.records import Verdict
 
-__all__ = ["Arrival", "Arrivals", "digest", "export_studies", "import_file", "merge", "take_in"]
+__all__ = [
+    "Arrival",
+    "Arrivals",
+    "digest",
+    "export_studies",
+    "import_file",
+    "merge",
+    "read_file",
+    "reading_history",
+    "take_in",
+]
 
 _LOCAL = ("apply_command", "undo_command", "fragment_path")
 """Keys of a verdict that only mean something where the study was made."""
@@ -107,11 +118,7 @@ def import_file(history: History, source: Format, place: str) -> Arrivals:
     Raises:
         HistoryError: the file is not of that format, damaged, or holds what no study can hold. Nothing is kept then.
     """
-    try:
-        imported = source.read(place)
-        return take_in(history, imported, place)
-    except OSError as error:
-        raise HistoryError(f"cannot read {place!r}: {error.strerror}", hint="give a file that you may read") from error
+    return take_in(history, read_file(source, place), place)
 
 
 def merge(history: History, place: str) -> Arrivals:
@@ -120,9 +127,43 @@ def merge(history: History, place: str) -> Arrivals:
     Raises:
         HistoryError: it is not there or no history, is damaged, or holds what no study can hold. Nothing is kept then.
     """
+    with reading_history(place) as imported:
+        return take_in(history, imported, place)
+
+
+def read_file(source: Format, place: str) -> Imported:
+    """What `take_in` is to be given of a file (or database). Its first study has been read: whether there is such a file is known
+    before a history is made for it.
+
+    Raises:
+        HistoryError: the file is not of that format, damaged, or holds what no study can hold.
+    """
+    with _of_file(place):
+        return _begun(source.read(place), place)
+
+
+@contextmanager
+def reading_history(place: str) -> Iterator[Imported]:
+    """The same of another history, while this lasts."""
     with _opened_copy(place) as other:
-        copies = (other.copy(summary.id) for summary in other.summaries())
-        return take_in(history, Imported(copies), place)
+        yield _begun(Imported(other.copy(summary.id) for summary in other.summaries()), place)
+
+
+def _begun(imported: Imported, place: str) -> Imported:
+    studies = iter(imported.studies)
+    first = list(islice(studies, 1))
+    for copy in first:
+        check_copy(copy, place)
+    imported.studies = chain(first, studies)
+    return imported
+
+
+@contextmanager
+def _of_file(place: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise HistoryError(f"cannot read {place!r}: {error.strerror}", hint="give a file that you may read") from error
 
 
 @contextmanager
@@ -188,7 +229,7 @@ class _Arriving:
         try:
             return digest(self.history.copy(study_id))
         except HistoryError as error:
-            if not isinstance(error.__cause__, UNREADABLE):
+            if not is_damage(error):
                 raise
             return ""
 
@@ -211,7 +252,7 @@ def take_in(history: History, imported: Imported, place: str) -> Arrivals:
     Raises:
         HistoryError: it holds what no study can hold. Nothing is kept then.
     """
-    with history.importing():
+    with history.importing(), _of_file(place):
         arriving = _Arriving(history, _origin(place))
         history.add_copies(arriving.chosen(imported.studies, place))
     return Arrivals(tuple(arriving.arrivals), tuple(imported.notes))

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from trimtab.errors import HistoryError
 from trimtab.history import codec
 from trimtab.history.record import Event, StudyRecord, TrialSummary
 from trimtab.history.typed import read_verdict, verdict_to_json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNREADABLE",
     "event_values",
+    "is_damage",
     "read_event_row",
     "read_study_row",
     "read_trial_row",
@@ -39,6 +41,11 @@ _SHORT_DETAIL = 2048
 
 _COMPACT = ("measurement", "counters_before", "counters_after")
 """Fields of a trial that are long and never searched: they go compressed into one column."""
+
+
+def is_damage(error: HistoryError) -> bool:
+    """Whether it will be the same the next time: a row is damaged; False where the database cannot be used at the moment."""
+    return isinstance(error.__cause__, UNREADABLE)
 
 
 def study_values(record: StudyRecord) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def _said(study: StudyRecord, trials: Sequence[Trial], best: TrialRow | None) ->
     if study.verdict.cycle is not None and result != "interrupted":
         return cycle_headline(study.verdict)
     if result == "better":
-        return _better(study)
+        return _better(study) + (" Its study has not ended." if study.status == "running" else "")
     if result == "no_improvement":
         word = "accepted" if _is_gain_refused(study.verdict) else "found"
         return f"No improvement {word}: {_no_improvement(study, trials)}"

@@ -9,7 +9,8 @@ from typing import Any
 from starlette.responses import Response
 
 from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError, UsageError
-from trimtab.session.refusal import ConflictError, GoneError, UnknownError, UnknownTicketError, is_lasting
+from trimtab.history.rows import is_damage
+from trimtab.session.refusal import ConflictError, GoneError, UnknownError, UnknownTicketError
 
 __all__ = ["problem", "problem_of"]
 
@@ -43,7 +44,7 @@ def problem(
 def problem_of(error: Exception) -> Response:
     """What an exception is answered with; a bug is told without its insides."""
     if isinstance(error, TrimtabError) and not isinstance(error, InternalError):
-        is_damaged = isinstance(error, HistoryError) and is_lasting(error)  # clients ask again after a 507
+        is_damaged = isinstance(error, HistoryError) and is_damage(error)  # clients ask again after a 507
         status = 500 if is_damaged else next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
         return problem(
             status, error.message, error.hint, unknown="ticket" if isinstance(error, UnknownTicketError) else ""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from trimtab.errors import HistoryError, UsageError
-from trimtab.history.rows import UNREADABLE
+from trimtab.errors import UsageError
 
-__all__ = ["ConflictError", "GoneError", "StuckError", "UnknownError", "UnknownTicketError", "is_lasting"]
+__all__ = ["ConflictError", "GoneError", "StuckError", "UnknownError", "UnknownTicketError"]
 
 
 class UnknownError(UsageError):
@@ -26,8 +25,3 @@ class GoneError(UsageError):
 
 class StuckError(ConflictError):
     """The session is in the history and cannot go on: it does not fit this version, or something of it is damaged."""
-
-
-def is_lasting(error: HistoryError) -> bool:
-    """Whether it will be the same the next time: a row is damaged; False where the database cannot be used at the moment."""
-    return isinstance(error.__cause__, UNREADABLE)

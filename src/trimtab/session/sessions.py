@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from trimtab.errors import HistoryError, InternalError, LockedError, TrimtabError
 from trimtab.flow import Task
 from trimtab.history import Event, History, StudyQuery, StudyRecord, StudySummary, is_same_host, space_to_json
-from trimtab.history.rows import UNREADABLE
+from trimtab.history.rows import UNREADABLE, is_damage
 from trimtab.host import FileLock, read_limits
 from trimtab.records import Machine, Verdict
 from trimtab.session.held import SHORT_S, Door, Held
@@ -22,7 +22,7 @@ from trimtab.session.journal import Journal, Nowhere
 from trimtab.session.keeper import Keeper
 from trimtab.session.layer import Setting
 from trimtab.session.members import Client, Timer
-from trimtab.session.refusal import ConflictError, StuckError, UnknownError, is_lasting
+from trimtab.session.refusal import ConflictError, StuckError, UnknownError
 from trimtab.session.session import Session
 from trimtab.session.spec import SessionSpec, read_spec
 from trimtab.session.view import summary_of
@@ -112,11 +112,13 @@ class Sessions:
             except StuckError as error:
                 if not again:
                     raise
+                spec.require_provable()
                 self._tried(spec)
                 self._given_up(spec.name, error.message)
                 known = None
             if known is not None:
                 return known, False
+            spec.require_provable()
             n_running = sum(1 for each in self.summaries() if each.status == "running")
             if n_running >= self._most:
                 raise ConflictError(
@@ -417,7 +419,7 @@ def _going_on(name: str) -> Iterator[None]:
         with _bugs_told():
             yield
     except (TrimtabError, *UNREADABLE) as error:
-        if isinstance(error, HistoryError) and not is_lasting(error):
+        if isinstance(error, HistoryError) and not is_damage(error):
             raise
         reason = error.message if isinstance(error, TrimtabError) else f"it is damaged: {type(error).__name__}: {error}"
         raise StuckError(

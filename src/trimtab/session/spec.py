@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from trimtab.errors import SpaceError, UsageError
 from trimtab.flow import Budget, ProofOptions, SearchOptions, Task
+from trimtab.measure import FIRST_LOOK
 from trimtab.records import Context, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value
 from trimtab.units import parse_duration
@@ -209,6 +210,15 @@ class SessionSpec(_Model):
             ),
             is_proven=self.proof,
         )  # fmt: skip
+
+    def require_provable(self) -> None:
+        """Raises UsageError when nothing could be proven. Asked where a session begins: one that an earlier version has begun so
+        goes on."""
+        if self.proof and self.max_pairs < FIRST_LOOK:
+            raise UsageError(
+                f"max_pairs={self.max_pairs}: the session could prove nothing, because a proof needs {FIRST_LOOK} pairs or more",
+                hint=f"raise it to {FIRST_LOOK} at least, better {2 * FIRST_LOOK}, or do without one (proof = false)",
+            )
 
     def starts(self, space: Space, is_maximised: bool) -> tuple[Config, ...]:
         """The configs of the prior, the best first.

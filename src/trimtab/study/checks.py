@@ -28,9 +28,11 @@ _REMARKS = (
     "restart loses",
     "advice",
     "state directory",
+    "proof",
 )
-"""Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; and of what a study
-goes on without, or with in another form; and of what a power cut would take, and how to log in after it."""
+"""Checks of the user's own config, which a study measures as it is, even where no candidate may be like it; of what a study goes
+on without, or with in another form; of what it asks of its proof, and cannot have; and of what a power cut would take, and how to
+log in after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ def _asked(stage: Stage) -> Iterator[tuple[str, bool, str]]:
     """Whether `tune` takes what the file says of the study itself."""
     # Imported here: what searches takes a while to load, and a server that does not answer is told before that.
     from trimtab.study.begin import require_enough_time, require_metrics
+    from trimtab.study.proof_notes import proof_notes
     from trimtab.study.task import task_of
     from trimtab.study.tuning import require_search
 
@@ -76,6 +79,7 @@ def _asked(stage: Stage) -> Iterator[tuple[str, bool, str]]:
     most = counted(budget.trials or 0, "trial") if budget.seconds is None else format_duration(budget.seconds)
     yield _taken("budget", most, lambda: require_enough_time(stage.file, stage.workload))
     yield _taken("search", f"searcher {searcher}", lambda: require_search(stage, task_of(stage)))
+    yield from (("proof", False, note) for note in proof_notes(task_of(stage)))
     if isinstance(stage.workload, CountingWorkload):
         yield _taken("objective", f"{stage.objective} can be measured here", lambda: require_metrics(stage))
 

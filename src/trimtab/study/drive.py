@@ -155,8 +155,11 @@ def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyL
         knobs = task.space.knobs
         changed = {name: knobs[name].format(ask.config[name]) for name in ask.config.difference(task.baseline)}
         listener.trial_started(ask.number, ask.role, changed)
+        plan = plans[ask.effort]
         if ask.rate_per_s is not None and isinstance(stage.workload, RatedWorkload):
-            room.use(stage.workload.with_rate(ask.rate_per_s))
+            load = stage.workload.with_rate(ask.rate_per_s)
+            room.use(load)
+            plan = stage.plan_at(load)
         if ask.context is not None and isinstance(stage.workload, CycledWorkload):
             room.use(stage.workload.under(ask.context))
         room.guarding.yardstick = Yardstick.of(tuple(scorer.part(ask.context).baselines))
@@ -164,7 +167,7 @@ def room_measure(room: TrialRoom, scorer: Scorer, stage: Stage, listener: StudyL
             ask.config,
             number=ask.number,
             role=ask.role,
-            plan=plans[ask.effort],
+            plan=plan,
             seed=task.seed,
             early_stop=ask.early_stop,
             hand_over=True,

@@ -296,8 +296,9 @@ def plan_of(file: StudyFile, *, compiles: bool = False, arrivals_s: float = 0.0)
     if seconds["warmup_cap"] < arrivals_s:
         raise UsageError(
             f"measure.warmup_cap={texts['warmup_cap']!r} is too short:"
-            f" the users of the load come within {format_duration(arrivals_s)}",
-            hint="raise warmup_cap, or let them come sooner ([workload.load] start; a browser's first pauses count as well)",
+            f" the users of the load are there, and do what they do on average, after {format_duration(arrivals_s)}",
+            hint="raise warmup_cap, or shorten that: in a closed loop by [workload.load] start or a smaller think_scale; in an"
+            ' open loop by fewer users or a higher rate, and with rate_of="sessions" by a smaller think_scale',
         )
     if seconds["window"] < 1:
         raise UsageError(f"measure.window={table.window!r} is below one second", hint='use at least "1s"')

@@ -33,15 +33,19 @@ def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable
 
     Raises:
         UsageError: the journal is not this user's.
+        TargetError: an entry cannot be read: it may be about this very server.
     """
     found, stuck = recover(state_dir, folders=folders)
     for text in take_news(state_dir):  # of a dead-man that was waited for
         say(text)
     for done in found:
         say(f"a killed study={done.study!r} had left target={done.target!r} changed: {done.action}")
-    for each in stuck:
+    unread = [each.error for each in stuck if not each.study]
+    for each in stuck[len(unread) :]:
         say(f"study={each.study!r} is still open on target={each.target!r}: {each.error.message}")
         say(f"see `{command_at(state_dir, 'trimtab recover')} --show`")
+    if unread:
+        raise unread[0]
     return found
 
 

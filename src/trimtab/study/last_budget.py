@@ -4,13 +4,16 @@ would go another way and measure anew what it has."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from trimtab.flow import Budget
 from trimtab.history import History, StudyRecord
-from trimtab.records import Role
+from trimtab.records import Role, Trial
+from trimtab.study.begin import first_budget
 from trimtab.study.stage import Stage
 
 __all__ = ["keep_budget", "with_budget"]
@@ -23,11 +26,11 @@ _AFTER_SEARCH = (Role.REPEAT, Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CAN
 
 def with_budget(stage: Stage, history: History, record: StudyRecord, say: Callable[[str], None]) -> Stage:
     """`stage` with the budget by which the study `record` goes on: that of its file, or where that is smaller and comes too late,
-    which `say` is told, that of the run before."""
-    now, last = stage.file.study.budget, _last_of(stage, history, record)
-    if not Budget.parse(now).is_below(Budget.parse(last)):
-        return stage
-    if not any(trial.role in _AFTER_SEARCH for trial in history.trial_summaries([record.id])[record.id]):
+    which `say` is told, that by which its last trial was made."""
+    now, trials = stage.file.study.budget, history.trials(record.id)
+    # One that was put right before anything was measured with it counts for nothing.
+    last = _noted(stage, history, record, until=trials[-1].started_at if trials else 0.0)
+    if not (Budget.parse(now).is_below(Budget.parse(last)) and _is_searched(trials, first_budget(stage, record))):
         return stage
     say(
         f"budget={now!r} is not used: what follows the search was begun with budget={last!r}, and goes on with it, so that none"
@@ -37,14 +40,23 @@ def with_budget(stage: Stage, history: History, record: StudyRecord, say: Callab
     return replace(stage, file=stage.file.model_copy(update={"study": table}))
 
 
+def _is_searched(trials: Sequence[Trial], began: Budget) -> bool:
+    """Whether what follows the search has begun. With a budget in trials, a larger one lets a search go on after its repeats and
+    proof: then these count for nothing."""
+    if began.trials is not None:
+        trials = list(takewhile(lambda trial: not trial.searcher, reversed(trials)))
+    return any(trial.role in _AFTER_SEARCH for trial in trials)
+
+
 def keep_budget(stage: Stage, history: History, record: StudyRecord) -> None:
     """Notes in the history the budget by which the study goes on now, where it is another one than before."""
     budget = stage.file.study.budget
-    if budget != _last_of(stage, history, record):
+    if budget != _noted(stage, history, record):
         history.add_event(record.id, _KIND, budget, time.time())
 
 
-def _last_of(stage: Stage, history: History, record: StudyRecord) -> str:
-    """The budget by which it ran last, as text; what an earlier version has not kept, it had at its beginning."""
-    texts = [event.text for event in history.events(record.id) if event.kind == _KIND]
+def _noted(stage: Stage, history: History, record: StudyRecord, *, until: float = math.inf) -> str:
+    """The budget by which it ran last, or at a time (seconds since the epoch), as text; what an earlier version has not kept, it
+    had at its beginning."""
+    texts = [event.text for event in history.events(record.id) if event.kind == _KIND and event.at <= until]
     return texts[-1] if texts else str(record.settings.get("study", {}).get("budget", stage.file.study.budget))

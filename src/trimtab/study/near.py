@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
+from typing import TypeVar
 
+from trimtab.errors import HistoryError, SpaceError, UsageError
 from trimtab.history import BENCHED, History, StudyRecord, StudySummary, knobs_from_json, machine_likeness
+from trimtab.history.rows import UNREADABLE, is_damage
 from trimtab.records import Context, Machine, Objective, Role, Trial
 from trimtab.space import Knob, Space
 
-__all__ = ["NEAR", "Near", "Task", "counters_likeness", "nearest", "overlap", "workload_likeness"]
+__all__ = ["NEAR", "Near", "Task", "counters_likeness", "nearest", "overlap", "whole", "workload_likeness"]
+
+T = TypeVar("T")
 
 NEAR = 0.25
 """From here on a study is near enough to be taken without being named."""
@@ -118,7 +124,32 @@ def _work(trials: Iterable[Trial]) -> dict[str, float]:
     return {}
 
 
-def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str] = ()) -> list[Near]:
+def whole(study: str, read: Callable[[], T], say: Callable[[str], None]) -> T | None:
+    """What `read` makes of a past study; None, and `say` is told, where something of it is damaged.
+
+    Raises:
+        HistoryError: the history cannot be used at the moment.
+    """
+    try:
+        return read()
+    except HistoryError as error:
+        if not is_damage(error):
+            raise
+        reason = error.message
+    except (UsageError, SpaceError, *UNREADABLE) as error:  # an objective, or a space, that is none
+        reason = f"{type(error).__name__}: {error}"
+    say(f"warm start: study={study!r} is left out, because it is damaged: {reason}")
+    return None
+
+
+def nearest(
+    history: History,
+    task: Task,
+    *,
+    except_id: int,
+    names: Sequence[str] = (),
+    say: Callable[[str], None] = lambda text: None,
+) -> list[Near]:
     """A few past studies of the same kind of target, nearest first; with `names` the newest of each of these, however near.
 
     A measurement of one config (`trimtab bench`) is none: it has no loss against a baseline.
@@ -128,6 +159,7 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
         task: what is to be tuned.
         except_id: the study itself.
         names: studies that the user has named, by name or by number ("#7"); none: whatever is `NEAR` enough.
+        say: told of each study that is left out because it is damaged.
     """
     every = [s for s in history.summaries() if s.id != except_id and s.status != BENCHED]
     summaries = [s for s in every if names or s.target == task.target]
@@ -137,11 +169,14 @@ def nearest(history: History, task: Task, *, except_id: int, names: Sequence[str
     else:
         promising = [s for s in summaries if s.n_trials >= _LEAST_TRIALS]
         chosen = [s.id for s in sorted(promising, key=lambda s: (-_glance(s, task), -s.id))[:_LOOKED_AT]]
-    found = [_near(history.study(study_id), task) for study_id in chosen]
+    shown = {s.id: f"{s.name} (id {s.id})" for s in summaries}
+    read = (whole(shown[each], partial(_read, history, each, task), say) for each in chosen)
+    found = [near for near in read if near is not None]
     found.sort(key=lambda near: (-near.nearness, -near.record.id))
     if not names:
         found = [near for near in found if near.nearness >= NEAR][:_COUNTED]
-    counted = [_with_counters(history, near, task) for near in found]
+    read = (whole(shown[n.record.id], partial(_with_counters, history, n, task), say) for n in found)
+    counted = [near for near in read if near is not None]
     counted.sort(key=lambda near: (-near.nearness, -near.record.id))
     return counted if names else [near for near in counted if near.nearness >= NEAR][:_MOST]
 
@@ -155,7 +190,8 @@ def _glance(summary: StudySummary, task: Task) -> float:
     )
 
 
-def _near(record: StudyRecord, task: Task) -> Near:
+def _read(history: History, study_id: int, task: Task) -> Near:
+    record = history.study(study_id)
     metric = 1.0 if Objective.parse(record.objective).metric == task.objective.metric else _OTHER_METRIC
     return Near(
         record=record,

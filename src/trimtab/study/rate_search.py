@@ -21,7 +21,8 @@ from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
 from trimtab.trial.signals import signals_interrupt
-from trimtab.workload import RatedWorkload
+from trimtab.units import format_duration, format_figure
+from trimtab.workload import RatedWorkload, arrivals_s
 
 __all__ = ["RateResult", "Slo", "find_rate", "rate_to_json"]
 
@@ -67,7 +68,7 @@ def find_rate(
         switch = guarding_of(file, state_dir).switch
         switch.require_off()
         prepared(stage, switch, state_dir, say)
-        return run_bench(
+        found = run_bench(
             stage,
             rate_search(slo, config),
             lambda found: _summary(found, changes),
@@ -79,6 +80,14 @@ def find_rate(
             listener=listener,
             say=say,
         )
+        coming_s = arrivals_s(load := workload.with_rate(found.rate_per_s))
+        if coming_s > stage.plan_at(load).warmup_floor_s:
+            say(
+                f"at {format_figure(found.rate_per_s)}/s so many users do what they do on average only after "
+                f"{format_duration(coming_s)}, and were measured before: too many of their pages were first ones; take fewer "
+                "users, or raise [measure] warmup_cap"
+            )
+        return found
 
 
 def _summary(found: RateResult, changes: Config) -> BenchSummary:

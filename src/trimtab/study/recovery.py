@@ -64,7 +64,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Stuck:
-    """One journal entry that could not be undone and stays open: whose, on which targets, and why."""
+    """One journal entry that could not be undone and stays open: whose, on which targets ("": it cannot be read), and why."""
 
     study: str
     target: str
@@ -120,14 +120,14 @@ class AppliedStudy:
     knobs: tuple[AppliedKnob, ...]
 
 
-def open_changes(state_dir: Path, folders: Iterable[Path] = ()) -> list[Entry]:
+def open_changes(state_dir: Path, folders: Iterable[Path] = (), unread: list[TargetError] | None = None) -> list[Entry]:
     """Journal entries whose owner is dead: what `recover` would deal with.
 
-    Those of other state directories as well that are about a private server in one of `folders`.
+    Those of other state directories as well that are about a private server in one of `folders`; `unread` as of `Journal`.
     """
     journal = Journal(state_dir)
     strays = journal.strays(folders)
-    return [*strays, *(entry for entry in journal.open_entries() if not entry.is_owner_alive)]
+    return [*strays, *(entry for entry in journal.open_entries(unread) if not entry.is_owner_alive)]
 
 
 def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -> tuple[list[Recovered], list[Stuck]]:
@@ -137,19 +137,19 @@ def recover(state_dir: Path, *, retry: str = "", folders: Iterable[Path] = ()) -
     was removed.
 
     An entry whose undo failed after a restart is not given another one, unless its study is the one to `retry`. One that
-    the dead-man is just undoing is waited for.
+    the dead-man is just undoing is waited for. One that cannot be read is stuck, and keeps no other from its way back.
 
     Raises:
         UsageError: there is no open entry to retry, or the journal is not this user's.
-        TargetError: an entry cannot be read.
     """
-    entries = open_changes(state_dir, folders)
+    unread: list[TargetError] = []
+    entries = open_changes(state_dir, folders, unread)
     if retry:
         entries = _of_study(state_dir, entries, retry)
         for entry in entries:
             entry.note(RETRY)
     done: list[Recovered] = []
-    stuck: list[Stuck] = []
+    stuck = [Stuck("", "", error) for error in ([] if retry else unread)]
     for entry in entries:
         targets = ", ".join(snapshot.target for snapshot in entry.snapshots)
         with entry.claim(_CLAIM_S) as is_ours:
@@ -291,7 +291,7 @@ def leave(state_dir: Path, study: str) -> Path:
         TargetError: another process is putting it back just now.
     """
     folder, is_left = _aside(state_dir, study), False
-    for entry in _of_study(state_dir, open_changes(state_dir), study):
+    for entry in _of_study(state_dir, open_changes(state_dir, unread=[]), study):
         with entry.claim(_CLAIM_S) as is_ours:
             if is_ours:
                 _make_durable(_write_entry(folder, entry))

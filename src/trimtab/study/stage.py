@@ -19,19 +19,14 @@ from trimtab.study.stack_table import StackTable
 from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
 from trimtab.systems.doctor import knob_line
 from trimtab.trial import MeasurePlan
-from trimtab.units import format_value, parse_value
+from trimtab.units import format_value, parse_duration, parse_value
 from trimtab.workload import CycledWorkload, Workload, arrivals_s
 from trimtab.workload.server import DATA_PROTOCOLS
 
-__all__ = [
-    "Stage",
-    "build_stack",
-    "build_target",
-    "build_workload",
-    "loaded_tier",
-    "open_stage",
-    "require_one_context",
-]
+__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage", "require_one_context"]
+
+_MOST_COMING_S = 300.0
+"""Of a load at another rate than the study's own: at a low one many browsers may take hours until each has had its pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +80,13 @@ class Stage:
     def objective(self) -> Objective:
         """What the study optimises."""
         return self.file.objective
+
+    def plan_at(self, load: Workload) -> MeasurePlan:
+        """How a trial measures its load at another rate: no window begins before the users do what they do on average, but it
+        waits for that no longer than `warmup_cap`, or `_MOST_COMING_S` where the study file has none."""
+        given = self.file.measure.warmup_cap
+        most_s = _MOST_COMING_S if given is None else parse_duration(given)
+        return _plan(self.file, self.stack, min(arrivals_s(load), most_s))
 
 
 def build_stack(file: StudyFile, state_dir: Path) -> Stack:
@@ -244,11 +246,7 @@ def open_stage(
             baseline=baseline,
             advice=advice,
             machine=stack.machine(),
-            plan=plan_of(
-                file,
-                compiles=any(_compiles(tier.target) for tier in stack.tiers),
-                arrivals_s=arrivals_s(workload) if (changes if measures is None else measures) else 0.0,
-            ),
+            plan=_plan(file, stack, arrivals_s(workload) if (changes if measures is None else measures) else 0.0),
             unfelt=unfelt,
             moved=_moved(space, asked, advice) if file.search.advice else "",
         )
@@ -256,8 +254,9 @@ def open_stage(
         stack.close()
 
 
-def _compiles(target: Target) -> bool:
-    return isinstance(target, CompilingTarget) and target.compiles
+def _plan(file: StudyFile, stack: Stack, coming_s: float) -> MeasurePlan:
+    compiles = any(isinstance(tier.target, CompilingTarget) and tier.target.compiles for tier in stack.tiers)
+    return plan_of(file, compiles=compiles, arrivals_s=coming_s)
 
 
 def _felt(states: Mapping[str, KnobState], names: tuple[str, ...]) -> tuple[str, ...]:

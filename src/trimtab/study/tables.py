@@ -73,7 +73,9 @@ class MeasureTable(_Table):
     warmup_cap: str | None = Field(None, description='longest warm-up, if throughput does not become steady; default: "15s", '
                                    'and "3min" for a target that compiles what it runs, as Java does; '
                                    'the time in which users come is added')  # fmt: skip
-    max_error_rate: float = Field(0.01, ge=0, lt=1, description="share of failed operations that invalidates a trial")
+    max_error_rate: float = Field(
+        0.01, ge=0, lt=1, description="share of failed operations above which a trial is failed_load"
+    )
 
 
 class ProofTable(_Table):

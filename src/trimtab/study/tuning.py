@@ -138,7 +138,7 @@ def _run(
     listener.study_started(stage.file.study.name, stage.file.budget.seconds)
     keep_budget(stage, history, record)
     history.update_study(record.id, status="running", verdict=_while_running(record.verdict))
-    keep = partial(_keep_proven, history, record)
+    keep = partial(_keep_proof, history, record)
     flow = tuning(task, partial(settle, stage, history, record), keep)
     if task.cycle is not None:
         flow = cycling(task, first_budget(stage, record), went_on(history, record), keep)
@@ -152,10 +152,14 @@ def _run(
         verdict, trials = run_flow(stage, task, flow, history, record, state_dir, listener, is_interrupted)
         keep_classes(stage, history, record, listener.phase)
         wall = wall_of(trials, prepare_s=prepare_s, wall_s=time.monotonic() - started)
-        verdict = replace(complete_verdict(_with_settled(verdict, history, record), stage), wall_s=wall)
-        if verdict.result == "interrupted" and record.verdict.is_better:
+        kept = history.study(record.id).verdict
+        if verdict.is_stopped or verdict.result == "interrupted":
+            verdict = _with_settled(verdict, kept)
+        verdict = replace(verdict, wall_s=wall)
+        if verdict.result == "interrupted" and kept.is_better:
             # What it had proven when it was stopped before, or killed, stays so.
-            verdict = replace(record.verdict, stop_reason=verdict.stop_reason, stop_kind=verdict.stop_kind)
+            verdict = replace(kept, stop_reason=verdict.stop_reason, stop_kind=verdict.stop_kind)
+        verdict = complete_verdict(verdict, stage)
         status = {"better": "proven", "no_improvement": "no_improvement"}.get(verdict.result, "interrupted")
         verdict = with_files(verdict, stage.stack, state_dir, record.name, listener.phase)
         history.update_study(record.id, status=status, verdict=verdict)
@@ -168,26 +172,27 @@ def _run(
 def _while_running(kept: Verdict) -> Verdict:
     """The verdict of a study that runs: that of the winner which it had when it was stopped, should the process die; else what
     was settled when it began, and no outcome."""
-    if kept.is_better:
-        return kept
+    return kept if kept.is_better else _settled_of(kept)
+
+
+def _settled_of(kept: Verdict) -> Verdict:
     return Verdict(plays=kept.plays, pruned=kept.pruned, passes=kept.passes, warm_start=kept.warm_start)
 
 
-def _keep_proven(history: History, record: StudyRecord, verdict: Verdict) -> None:
+def _keep_proof(history: History, record: StudyRecord, verdict: Verdict) -> None:
     """The verdict of a winner that was just proven, should the study die before its end, or be stopped while the target is put
-    back; one of the same config, of an earlier run of the study, may say more."""
+    back; one of the same config, of an earlier run of the study, may say more. A winner that further pairs refuse is none."""
     kept = history.study(record.id).verdict
-    if not (kept.is_better and kept.config == verdict.config):
-        # It goes on; with the whole past that it began with, for the same command may have to.
-        so_far = replace(verdict, stop_reason="", stop_kind=StopKind.UNSAID, warm_start=kept.warm_start)
+    is_kept = kept.is_better and kept.config == verdict.config
+    if verdict.is_better and not is_kept:
+        so_far = replace(_with_settled(verdict, kept), stop_reason="", stop_kind=StopKind.UNSAID)  # it goes on
         history.update_study(record.id, verdict=with_commands(so_far, record.name))
+    elif is_kept and not verdict.is_better:
+        history.update_study(record.id, verdict=_settled_of(kept))
 
 
-def _with_settled(verdict: Verdict, history: History, record: StudyRecord) -> Verdict:
-    """What was settled before stays settled, where the study was stopped again before it had come to it."""
-    if not (verdict.is_stopped or verdict.result == "interrupted"):
-        return verdict
-    kept = history.study(record.id).verdict
+def _with_settled(verdict: Verdict, kept: Verdict) -> Verdict:
+    """What was settled before stays settled for who goes on, where the study had not come to it again."""
     return replace(
         verdict,
         pruned=verdict.pruned or kept.pruned,

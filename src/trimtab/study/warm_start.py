@@ -11,11 +11,11 @@ from itertools import islice
 
 from trimtab.errors import UsageError
 from trimtab.flow.warm import WarmStart, kept_past
-from trimtab.history import BENCHED, History, StudyRecord, TrialSummary, find_study, knobs_from_json
+from trimtab.history import BENCHED, History, StudyRecord, TrialSummary, find_study, read_space
 from trimtab.records import Objective, Role, Trial, WarmStudy
 from trimtab.search import PastStudy
 from trimtab.space import Config, Space
-from trimtab.study.near import Near, Task, nearest
+from trimtab.study.near import Near, Task, nearest, whole
 from trimtab.study.stage import Stage
 
 __all__ = ["WarmStart", "check_warm_start", "settle_warm_start", "take_over"]
@@ -36,6 +36,7 @@ def check_warm_start(stage: Stage, history: History, found: StudyRecord | None) 
 
     Raises:
         UsageError: a study that is unknown, this one, or that has no knob in common with it.
+        HistoryError: a study that is damaged.
     """
     named = stage.file.search.warm_start
     if isinstance(named, str):
@@ -51,7 +52,7 @@ def check_warm_start(stage: Stage, history: History, found: StudyRecord | None) 
                 f"search.warm_start names {name!r}, a measurement of one config",
                 hint="name studies made by `trimtab tune`",
             )
-        if not set(knobs_from_json(other.space)) & set(stage.space.knobs):
+        if not set(read_space(other).knobs) & set(stage.space.knobs):
             raise UsageError(
                 f"search.warm_start names {name!r}, a study of another space: it has no knob of this one",
                 hint="name a study of the same kind of target",
@@ -72,7 +73,8 @@ def settle_warm_start(
         history: read, and given what was settled.
         record: of the study, as it was when this run began.
         trials: the runs of the baseline.
-        say: told, when it is settled, of a study that the user has named and of which nothing can be used.
+        say: told, when it is settled, of each study that is damaged, and of one that the user has named and of which nothing can
+            be used.
     """
     wanted = stage.file.search.warm_start
     kept = record.verdict.warm_start
@@ -86,14 +88,8 @@ def settle_warm_start(
         space=stage.space, objective=stage.objective, machine=stage.machine,
         context=stage.workload.context, trials=trials,
     )  # fmt: skip
-    close = nearest(history, task, except_id=record.id, names=names)
-    found = take_over(history, stage.space, stage.baseline, close, names, objective=stage.objective)
-    for near in close if names else ():
-        if near.record.id not in {each.id for each in found.facts}:
-            say(
-                f"search.warm_start: study={near.record.name!r} is not used: fewer than {_LEAST_CONFIGS} of its configs were "
-                "measured well and differ in this space"
-            )
+    close = nearest(history, task, except_id=record.id, names=names, say=say)
+    found = take_over(history, stage.space, stage.baseline, close, names, objective=stage.objective, say=say)
     history.update_study(record.id, verdict=replace(history.study(record.id).verdict, warm_start=found.summary()))
     return found
 
@@ -111,29 +107,39 @@ def take_over(
     names: Sequence[str] = (),
     *,
     objective: Objective,
+    say: Callable[[str], None] = lambda text: None,
 ) -> WarmStart:
     """The trials of the studies `found`, in this space; those that the user has `names` for count however far they are. What has
-    missed a constraint of this `objective` there has failed, however fast it was."""
-    summaries = history.trial_summaries(near.record.id for near in found)
+    missed a constraint of this `objective` there has failed, however fast it was. `say` is told of what is not used."""
     facts, past = [], []
     names_found = [near.record.name for near in found]
     for near in found:
         name = near.record.name
         label = name if names_found.count(name) == 1 else f"{name} (id {near.record.id})"
+        read = whole(label, partial(_trials_of, history, near.record, objective), say)
+        if read is None:
+            continue
+        trials, missed = read
         nearness = max(near.nearness, _ALL / 100) if names else near.nearness
-        missed = _missed(history, near.record, objective)
-        study = _past(label, nearness, summaries[near.record.id], missed, space, baseline)
+        study = _past(label, nearness, trials, missed, space, baseline)
         if len(study.configs) < _LEAST_CONFIGS:
+            if names:
+                say(
+                    f"search.warm_start: study={name!r} is not used: fewer than {_LEAST_CONFIGS} of its configs were measured "
+                    "well and differ in this space"
+                )
             continue
         past.append(study)
-        facts.append(
-            WarmStudy(
-                id=near.record.id, study=name, name=label, digest=_digest(study), n_trials=len(summaries[near.record.id]),
-                nearness=round(near.nearness, 3), overlap=round(near.overlap, 3), workload=round(near.workload, 3),
-                machine=round(near.machine, 3),
-            )
-        )  # fmt: skip
+        facts.append(_fact(near, study, len(trials)))
     return WarmStart(facts=tuple(facts), past=tuple(past), starts=_starts(past, space, baseline))
+
+
+def _fact(near: Near, study: PastStudy, n_trials: int) -> WarmStudy:
+    return WarmStudy(
+        id=near.record.id, study=near.record.name, name=study.name, digest=_digest(study), n_trials=n_trials,
+        nearness=round(near.nearness, 3), overlap=round(near.overlap, 3), workload=round(near.workload, 3),
+        machine=round(near.machine, 3),
+    )  # fmt: skip
 
 
 def _digest(study: PastStudy) -> str:
@@ -141,12 +147,15 @@ def _digest(study: PastStudy) -> str:
     return hashlib.sha256(json.dumps(asdict(kept_past(study)), sort_keys=True).encode()).hexdigest()
 
 
-def _missed(history: History, record: StudyRecord, objective: Objective) -> Collection[int]:
-    """Numbers of the trials that have missed a constraint of `objective`, or a guard; none where that study had other
-    constraints: what it has kept says nothing about these."""
+def _trials_of(
+    history: History, record: StudyRecord, objective: Objective
+) -> tuple[Sequence[TrialSummary], Collection[int]]:
+    """Its trials, and the numbers of those that have missed a constraint of `objective`, or a guard; none of them where it had
+    other constraints: what it has kept says nothing about these."""
+    trials = history.trial_summaries([record.id])[record.id]
     if Objective.parse(record.objective).constraints != objective.constraints:
-        return ()
-    return {trial.number for trial in history.trials(record.id) if trial.excess > 0}
+        return trials, ()
+    return trials, {trial.number for trial in history.trials(record.id) if trial.excess > 0}
 
 
 def _past(

@@ -165,11 +165,14 @@ class Journal:
             if not is_entry and owner and owner[0].isdigit() and not is_running(int(owner[0])):
                 path.unlink(missing_ok=True)
 
-    def open_entries(self) -> list[Entry]:
+    def open_entries(self, unread: list[TargetError] | None = None) -> list[Entry]:
         """Every entry not closed, oldest first. One damaged line does no harm: the first is there twice.
 
+        Args:
+            unread: given the errors of those that cannot be read, for whoever goes on with the others.
+
         Raises:
-            TargetError: an entry is damaged beyond that, or of a newer version; it stays where it is.
+            TargetError: an entry is damaged beyond that, or of a newer version, and there is no `unread`; it stays where it is.
         """
         if not self._directory.is_dir():
             return []
@@ -178,7 +181,13 @@ class Journal:
         stems = {path.stem for path in self._directory.iterdir() if path.suffix in (".open", ".copy")}
         entries = []
         for stem in sorted(stems, key=lambda name: name.rpartition("-")[2].zfill(20)):
-            entry = self.open_entry(self._directory / f"{stem}.open")
+            try:
+                entry = self.open_entry(self._directory / f"{stem}.open")
+            except TargetError as error:
+                if unread is None:
+                    raise
+                unread.append(error)
+                continue
             if entry is not None:
                 entries.append(entry)
         return entries

@@ -268,11 +268,8 @@ def _require_no_other(entry: Entry, snapshot: Snapshot) -> None:
 
 def others_at(entry: Entry, snapshots: Sequence[Snapshot]) -> Iterator[Entry]:
     """Open entries of the same journal by other processes, which live, about servers of `snapshots`."""
-    try:
-        others = Journal(entry.state_dir).open_entries()
-    except TargetError:
-        return  # a damaged one says of no server that somebody works on it
-    for other in others:
+    # A damaged one says of no server that somebody works on it.
+    for other in Journal(entry.state_dir).open_entries(unread=[]):
         is_theirs = other.path != entry.path and other.pid != os.getpid() and other.is_owner_alive
         if is_theirs and any(is_same_server(mine, each) for mine, each in product(snapshots, other.snapshots)):
             yield other
