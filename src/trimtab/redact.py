@@ -138,17 +138,18 @@ def digest(text: str) -> str:
 
 
 # What the statement and its values look like in a server's words. Lines of a statement that go over several begin with a tab.
+# `(?>...)` keeps the first of what it finds: a hostile text that says it a thousand times takes no long.
 _LINES: tuple[tuple[str, str], ...] = (
     # a text that begins with such lines, other than those of a trace of Java, begins within a statement
     (r"\A(?:\t(?!at |\.\.\. ).*(?:\n|\Z))+", "(hidden)\n"),
     (r"(?m)^(.*?\b(?:STATEMENT|QUERY|CONTEXT|DETAIL: +(?:Failed process was running|prepare)):).*(?:\n\t.*)*", r"\1 (hidden)"),
     # MySQL and MariaDB: what a session ran when the server crashed, and what a replica might run otherwise
-    (r"(?ms)^(Query \((?:0x)?[0-9a-f]+\): ).*?(?=\n+Connection ID|\Z)", r"\1(hidden)"),
+    (r"(?ms)^(Query \((?:0x)?[0-9a-f]+\): ).*?(?=(?<!\n)\n+Connection ID|\Z)", r"\1(hidden)"),
     (r"(Unsafe statement written to the binary log\b.*? Statement: ).*(?:\n(?!\d{4}-\d\d-\d\d).*)*", r"\1(hidden)"),
-    (r"(?m)^(.*?\bLOG: .*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*|plan):).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?m)^((?>.*?\bLOG: ).*?\b(?:statement|execute [^:]*|parse [^:]*|bind [^:]*|plan):).*(?:\n\t.*)*", r"\1 (hidden)"),
     # of a deadlock, what each of the processes was doing
     (r"(?m)^(.*?\bProcess \d+: ).*(?:\n\t(?!Process \d).*)*", r"\1(hidden)"),
-    (r"(?im)^(.*?\bDETAIL:.*?\bparameters:).*(?:\n\t.*)*", r"\1 (hidden)"),
+    (r"(?im)^((?>.*?\bDETAIL:).*?\bparameters:).*(?:\n\t.*)*", r"\1 (hidden)"),
     (r"(?m)^LINE \d+:.*(?:\n[ \t]*\^)?", "LINE: (hidden)"),
     (r"(\)=)\(.*\)", r"\1(hidden)"),
     (r"(Failing row contains )\(.*\)", r"\1(hidden)"),

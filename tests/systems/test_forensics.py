@@ -47,6 +47,8 @@ LINES = [
     ("53200 FEHLER:  Speicher aufgebraucht", Fault.RESOURCE),
     ("53200 ОШИБКА:  нехватка памяти", Fault.RESOURCE),
     ("53200 ERROR:  out of shared memory", Fault.CONFIG),
+    ("22023 FATAL:  ungültiger Wert", Fault.CONFIG),
+    ("FATAL:  58P01: Datei nicht gefunden", Fault.CONFIG),
 ]  # fmt: skip
 
 
@@ -62,6 +64,8 @@ def test_lines_are_classified(line: str, fault: Fault) -> None:
     [
         "LOG:  database system is ready to accept connections",
         'ERROR:  relation "t" does not exist',
+        '42704 ERROR:  role "x" does not exist',
+        "ERROR:  22023: interval units are not supported",
         "LOG:  checkpoint starting: time",
         "LOG:  duration: 53100 ms",
         'LOG:  configuration file "/d/postgresql.auto.conf" contains errors; unaffected changes were applied',

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tests.hand_clock import HandClock
 from tests.servers.postgresql import Server, started
-from trimtab.errors import ApplyError, TargetError
+from trimtab.errors import ApplyError, NoRestartError, TargetError
 from trimtab.host import CommandResult
 from trimtab.records import Fault
 from trimtab.redact import hide_literals
 from trimtab.space import Config
 from trimtab.systems import remote
 from trimtab.systems.evidence import Marked, classified
-from trimtab.systems.log import tail
+from trimtab.systems.log import log_bytes, log_text, tail
 from trimtab.systems.log_form import plain_lines
 from trimtab.systems.postgresql import PostgresTarget
 from trimtab.systems.postgresql.catalogue import CATALOG
@@ -48,7 +51,7 @@ def json_of(severity: str, code: str, message: str, *, detail: str = "", stateme
     record: dict[str, object] = {"timestamp": TIME, "user": "app", "pid": 12, "error_severity": severity}
     record |= {"state_code": code} if code != "00000" else {}
     record |= {"message": message} | ({"detail": detail} if detail else {})
-    return json.dumps(record | ({"statement": statement} if statement else {})) + "\n"
+    return json.dumps(record | ({"statement": statement} if statement else {}), ensure_ascii=False) + "\n"
 
 
 FORMS = [pytest.param(".csv", csv_of, id="csvlog"), pytest.param(".json", json_of, id="jsonlog")]
@@ -90,6 +93,7 @@ def test_records_are_the_lines_of_the_plain_log(suffix: str, of: Any) -> None:
         ("ERROR", "53200", "out of shared memory", Fault.CONFIG),
         ("ERROR", "53100", "auf dem Gerät ist kein Platz mehr", Fault.RESOURCE),
         ("ERROR", "42704", 'role "x" does not exist', None),
+        ("FATAL", "22023", "ungültiger Wert", Fault.CONFIG),
         ("LOG", "00000", "checkpoint starting: time", None),
     ],
 )
@@ -100,6 +104,53 @@ def test_their_words_are_classified(
     assert [each.fault for each in found] == ([fault] if fault else [])
     head = f"{code} {severity}" if code != "00000" else severity
     assert [each.text for each in found] == ([f"{head}:  {message}"] if fault else [])
+
+
+@pytest.mark.parametrize(("suffix", "of"), FORMS)
+def test_an_error_of_a_statement_is_no_fault_of_the_config_in_any_language(suffix: str, of: Any) -> None:
+    said = of("FEHLER", "42704", "Rolle »x« existiert nicht", statement="GRANT x TO y")
+    assert classified(plain_lines(suffix, said), CATALOG.log) == []
+
+
+@pytest.mark.parametrize(("suffix", "of"), [*FORMS, pytest.param(".log", None, id="stderr")])
+@pytest.mark.parametrize("end", ["\n\t", ", "])
+def test_what_lies_within_one_long_statement_is_not_shown(tmp_path: Path, suffix: str, of: Any, end: str) -> None:
+    log, statement = tmp_path / f"own{suffix}", f"INSERT INTO t VALUES ('secret'){end}" * 5000
+    log.write_text(
+        f"{TIME} [12] LOG:  statement: {statement}\n" if of is None else of("LOG", "00000", f"statement: {statement}")
+    )
+    assert "secret" not in hide_literals(log_text(log))
+    begins, said = log_bytes(log), of("LOG", "00000", DIED) if of is not None else f"{TIME} [12] LOG:  {DIED}\n"
+    with log.open("a") as file:
+        file.write(said)
+    for start in (0, begins):
+        assert hide_literals(log_text(log, start)).splitlines()[-1:] == [f"{TIME} [12] LOG:  {DIED}"]
+    assert "secret" not in hide_literals(log_text(log))
+
+
+@pytest.mark.parametrize(("suffix", "of"), [*FORMS, pytest.param(".log", None, id="stderr")])
+@pytest.mark.parametrize("end", ["\r", "\f", "\x85", "\u2028"])
+def test_only_a_line_feed_ends_a_line_of_a_statement(tmp_path: Path, suffix: str, of: Any, end: str) -> None:
+    log, statement = tmp_path / f"own{suffix}", f"SELECT 1,{end}'secret'"
+    text = f"{TIME} [12] ERROR:  x\n{TIME} [12] STATEMENT:  {statement}\n"
+    log.write_bytes((text if of is None else of("ERROR", "22012", "x", statement=statement)).encode())
+    assert hide_literals(tail(log, 20)) == f"{TIME} [12] ERROR:  x\n{TIME} [12] STATEMENT: (hidden)"
+
+
+@pytest.mark.parametrize(
+    ("begins", "part", "ends"),
+    [
+        ("[7] STATEMENT:  SELECT 1\n", "\tOR name = 'secret'\n", "[7] LOG:  ready\n"),
+        ("Query (0x7f2c): SELECT 1\n", "OR name = 'secret'\n", "\nConnection ID (thread ID): 8\n"),
+    ],
+)
+def test_the_last_lines_of_a_long_statement_do_not_show_it(tmp_path: Path, begins: str, part: str, ends: str) -> None:
+    """What they are is said in its first line only."""
+    log = tmp_path / "log"
+    log.write_text(f"before\n{begins}{40 * part}{ends}")
+    shown = hide_literals(f"it died\n{tail(log, 20)}")  # as in the reason of a trial
+    assert "secret" not in shown
+    assert shown.splitlines()[-1] == ends.strip()
 
 
 def local(folder: Path) -> LocalReach:
@@ -177,32 +228,71 @@ def test_a_real_server_of_that_kind_tells_why(logging: Server, tmp_path: Path, m
 
 
 @pytest.mark.parametrize(
-    ("is_seen", "starts_at_s", "gives_up_s"), [(True, None, 30), (True, 5.0, 120), (False, None, 120)]
+    ("is_seen", "was_away_s", "starts_in_s", "gives_up_s"),
+    [
+        (True, 1.0, math.inf, 30),
+        pytest.param(True, 15.0, math.inf, 45, id="its service prepares each start for long"),
+        pytest.param(True, None, math.inf, 120, id="how long that takes is not known yet"),
+        (True, 1.0, 5.0, 120),
+        (False, 1.0, math.inf, 120),
+    ],
 )
 def test_a_server_that_does_not_come_back_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_seen: bool, starts_at_s: float | None, gives_up_s: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_seen: bool,
+    was_away_s: float | None,
+    starts_in_s: float,
+    gives_up_s: int,
 ) -> None:
     """Debian's `systemctl restart postgresql` ends well whatever becomes of the clusters."""
     clock, reach = HandClock(), local(tmp_path)
     done = CommandResult(argv=("pg_restart",), exit_code=0, stdout="", stderr="", duration_s=0.1)
-    was_restarted: list[bool] = []
+    starts_at_s = answers_at_s = 0.0
 
-    def run() -> CommandResult:
-        was_restarted.append(True)
-        return done
-
-    def pid() -> int | None:
-        starts = starts_at_s is not None and clock.now_s >= starts_at_s
-        return os.getpid() if starts or not was_restarted else None
+    def connect() -> object:
+        if clock.now_s < answers_at_s:
+            raise TargetError("refused", hint="url?")
+        return SimpleNamespace(close=lambda: None)
 
     monkeypatch.setattr(remote, "time", clock)
-    monkeypatch.setattr(LocalReach, "pid", property(lambda self: pid()))
+    monkeypatch.setattr(LocalReach, "pid", property(lambda self: os.getpid() if clock.now_s >= starts_at_s else None))
     monkeypatch.setattr(reach, "_shows_itself", lambda: is_seen)
     monkeypatch.setattr(reach, "_recovery", lambda: None)
-    monkeypatch.setattr(reach, "_run_command", run)
-    monkeypatch.setattr(reach, "connect", lambda: (_ for _ in ()).throw(TargetError("refused", hint="url?")))
+    monkeypatch.setattr(reach, "_run_command", lambda: done)
+    monkeypatch.setattr(reach, "_instance", lambda: ("", None))
+    monkeypatch.setattr(reach, "connect", connect)
+    if was_away_s is not None:
+        starts_at_s = answers_at_s = clock.now_s + was_away_s
+        reach.restart()
+    began_s = clock.now_s
+    starts_at_s, answers_at_s = began_s + starts_in_s, math.inf
     with pytest.raises(TargetError) as caught:
         reach.restart()
-    assert gives_up_s <= clock.now_s < gives_up_s + 1
+    assert gives_up_s - 2 < clock.now_s - began_s < gives_up_s + 1
     absent = "the server does not run after the restart command='pg_restart': refused"
-    assert caught.value.message == (absent if gives_up_s == 30 else "refused")
+    assert caught.value.message == ("refused" if gives_up_s == 120 else absent)
+
+
+@pytest.mark.parametrize(("ends_in_s", "is_late"), [(0.0, False), (2.0, False), (math.inf, True)])
+def test_a_command_that_only_asks_for_a_restart_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_in_s: float, is_late: bool
+) -> None:
+    """As `systemctl --no-block restart` does, whose server was said not to have been restarted, and was then."""
+    clock, reach = HandClock(), local(tmp_path)
+    done = CommandResult(argv=("pg_restart",), exit_code=0, stdout="", stderr="", duration_s=0.1)
+    was_run: list[bool] = []
+
+    def run() -> CommandResult:
+        was_run.append(True)
+        return done
+
+    monkeypatch.setattr(remote, "time", clock)
+    monkeypatch.setattr(reach, "_shows_itself", lambda: True)
+    monkeypatch.setattr(reach, "_recovery", lambda: None)
+    monkeypatch.setattr(reach, "_run_command", run)
+    monkeypatch.setattr(reach, "_instance", lambda: ("2" if was_run and clock.now_s >= ends_in_s else "1", None))
+    monkeypatch.setattr(reach, "connect", lambda: SimpleNamespace(close=lambda: None))
+    with pytest.raises(NoRestartError, match="but the server was not restarted") if is_late else nullcontext():
+        reach.restart()
+    assert clock.now_s == (3.5 if is_late else ends_in_s)

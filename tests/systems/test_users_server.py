@@ -14,7 +14,7 @@ import pytest
 
 from tests.systems.conftest import Server
 from trimtab.errors import TargetError
-from trimtab.host import MemoryCgroup
+from trimtab.host import FileCopy, LocalHost, MemoryCgroup
 from trimtab.systems.account import server_account
 from trimtab.systems.base import Snapshot
 from trimtab.systems.mysql.change import _owner
@@ -167,8 +167,13 @@ def test_an_option_file_that_could_not_be_put_back_is_refused_at_once(
     reach = MysqlReach(read_settings("db", table))
     monkeypatch.setattr(reach, "_look_in", lambda: None)
     reach.open()
+    told = r"include_file='.*' cannot be used: it belongs to "
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    with pytest.raises(TargetError, match=r"belongs to another user \(uid=\d+\): it could not be put back as it was"):
+    with pytest.raises(TargetError, match=rf"{told}another user \(uid=\d+\) and could not be put back as it was"):
+        reach.open()
+    # As `chown tuner FILE` leaves one of root's: its owner may write it, and give it to no group but his own.
+    monkeypatch.setattr(LocalHost, "read_file", lambda *_: FileCopy(content=b"", mode=0o644, uid=4242, gid=4343))
+    with pytest.raises(TargetError, match=rf"{told}a group that this user is not in \(gid=4343\) and could not be put"):
         reach.open()
 
 

@@ -22,7 +22,7 @@ from trimtab.records import Endpoint, Fault
 from trimtab.systems.account import Account, cache_root
 from trimtab.systems.command_settings import CommandSettings
 from trimtab.systems.cql import cql_counters, cql_endpoint, is_cql
-from trimtab.systems.log import log_bytes, tail
+from trimtab.systems.log import log_bytes, seen_text, tail
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.passwords import URL, Passwords
 from trimtab.systems.pid_file import run_of
@@ -39,8 +39,6 @@ _POLL_S = 0.02
 _POLL_MOST_S = 0.25
 """Of a start: it is asked for every twentieth of what it has taken so far, for a look may start a program."""
 _READ_S = 10.0
-_ALL_LINES = sys.maxsize
-"""Since a reload: a busy program may write hundreds behind the one that is waited for before anybody looks."""
 _NO_COMMAND = (126, 127)
 """Exit codes of a shell that cannot run a command."""
 
@@ -237,9 +235,9 @@ class AlwaysThere:
 
     def _wait_for_ready(self, log: Path, mark: int) -> None:
         deadline = time.monotonic() + self.settings.restart_timeout_s
-        while not re.search(self._words.ready, text := tail(log, _ALL_LINES, mark)):
+        while not re.search(self._words.ready, text := seen_text(log, mark)):
             if time.monotonic() > deadline or not self.is_up():
-                said = f": {text[-500:]}" if text else ""
+                said = f": {text.strip()[-500:]}" if text else ""
                 raise TargetError(
                     f"log_file={str(log)!r} does not say that the program has read its files again after"
                     f" reload={self.filled(self.settings.reload or '')!r}{said}",

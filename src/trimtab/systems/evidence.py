@@ -16,7 +16,7 @@ from trimtab.systems.capabilities import Evidence, Symptom
 from trimtab.systems.log import log_bytes, log_text
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.process import await_end
-from trimtab.systems.reach import ServerReach
+from trimtab.systems.reach import JournalledReach, ServerReach
 
 __all__ = ["CRASH_SIGNALS", "Forensics", "Marked", "classified"]
 
@@ -120,6 +120,8 @@ class Forensics(Generic[R]):
         """
         await_end(lambda: self._reach.pid)
         pid, log = self._reach.pid, self._start.log_since(self._reach)
+        if (said := _said_at_start(self._reach)) not in log:
+            log = f"{log.rstrip()}\n{said}"
         state = process_state(pid) if pid is not None else ""
         own = list(self._kills(log))
         spoken = [
@@ -188,6 +190,10 @@ class Forensics(Generic[R]):
         if words.first_words:
             return re.split(words.first_words, lines[0], maxsplit=1)[-1]
         return re.sub(words.prefix, "", lines[-1], count=1).strip()
+
+
+def _said_at_start(reach: object) -> str:
+    return reach.said_at_start(_LINES) if isinstance(reach, JournalledReach) else ""
 
 
 def _by_rank(symptoms: Sequence[Symptom]) -> list[Symptom]:

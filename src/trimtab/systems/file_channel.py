@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from trimtab.systems.catalog import Channel
 from trimtab.systems.channel_paths import needs_disk
 from trimtab.systems.codec import CodecError, Located, SeveralError, Template
 from trimtab.systems.codec.scalar import offered_words
-from trimtab.systems.files import file_digest
+from trimtab.systems.files import file_digest, not_to_be_put_back
 from trimtab.units import counted
 
 __all__ = ["FileChannel", "FileFaultError", "file_lines", "named_disk_lines"]
@@ -116,7 +115,7 @@ class FileChannel:
         place, right = (self.path, os.W_OK) if self._in_place else (self.path.parent, os.W_OK | os.X_OK)
         if not os.access(place, right, effective_ids=True):
             return f"this user may not write {'it' if self._in_place else 'into its folder'}"
-        return _not_to_be_put_back(copy, self.path.parent) if copy is not None and not self._in_place else ""
+        return not_to_be_put_back(copy, self.path.parent) if copy is not None and not self._in_place else ""
 
     def _unwritable(self) -> str:
         path = f"file={str(self.path)!r}"
@@ -395,17 +394,6 @@ def named_disk_lines(disk: str, channels: Iterable[Channel]) -> list[tuple[str, 
     """The same of whose queue is tuned, of a catalogue with settings of a disk; none while no disk is known."""
     has_queue = any(needs_disk(Path(channel.path)) for channel in channels)
     return [("queue", True, f"its settings are those of the disk {disk}")] if disk and has_queue else []
-
-
-def _not_to_be_put_back(copy: FileCopy, folder: Path) -> str:
-    """Why this user cannot put a new file in the place of this one as it was; "" when that is possible."""
-    if os.geteuid() not in (0, copy.uid):
-        return f"it belongs to another user (uid={copy.uid}) and could not be put back as it was"
-    there = folder.stat()
-    new_gid = there.st_gid if there.st_mode & stat.S_ISGID else os.getegid()
-    if os.geteuid() == 0 or copy.gid in (new_gid, os.getegid(), *os.getgroups()):
-        return ""
-    return f"it belongs to a group that this user is not in (gid={copy.gid}) and could not be put back as it was"
 
 
 def _is_closed(path: Path) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,15 @@ from trimtab.errors import RestoreError, TargetError
 from trimtab.host import FileCopy, LocalHost
 from trimtab.systems.base import Own, Snapshot
 
-__all__ = ["digest_at", "file_digest", "file_from_json", "file_to_json", "files_back", "saved_files"]
+__all__ = [
+    "digest_at",
+    "file_digest",
+    "file_from_json",
+    "file_to_json",
+    "files_back",
+    "not_to_be_put_back",
+    "saved_files",
+]
 
 
 def file_to_json(copy: FileCopy | None) -> dict[str, Any]:
@@ -40,6 +50,17 @@ def digest_at(host: LocalHost, path: str | Path) -> str:
         return file_digest(host.read_file(Path(path)))
     except TargetError:
         return ""
+
+
+def not_to_be_put_back(copy: FileCopy, folder: Path) -> str:
+    """Why this user cannot put a new file in the place of this one as it was; "" when that is possible."""
+    if os.geteuid() not in (0, copy.uid):
+        return f"it belongs to another user (uid={copy.uid}) and could not be put back as it was"
+    there = folder.stat()
+    new_gid = there.st_gid if there.st_mode & stat.S_ISGID else os.getegid()
+    if os.geteuid() == 0 or copy.gid in (new_gid, os.getegid(), *os.getgroups()):
+        return ""
+    return f"it belongs to a group that this user is not in (gid={copy.gid}) and could not be put back as it was"
 
 
 def saved_files(host: LocalHost, paths: Sequence[Path], *, called: str, hint: str) -> dict[str, Mapping[str, Any]]:

@@ -6,7 +6,10 @@ from trimtab.errors import ApplyError, NoRestartError, TargetError
 from trimtab.records import Fault
 from trimtab.systems.account import user_name
 
-__all__ = ["failed_alone", "is_left_alone", "left_alone"]
+__all__ = ["STILL_S", "failed_alone", "is_left_alone", "left_alone"]
+
+STILL_S = 3.0
+"""A command may end before the system has begun to: `systemctl --no-block`, or a signal."""
 
 
 class LeftAloneError(ApplyError):

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from trimtab.host import Folder, open_regular
+from trimtab.redact import hide_literals
 from trimtab.systems.account import Account
 from trimtab.systems.log_form import plain_lines
 
-__all__ = ["is_servers_log", "log_bytes", "log_text", "start_log", "tail"]
+__all__ = ["is_servers_log", "log_bytes", "log_text", "seen_text", "start_log", "tail"]
 
 _LONGEST_BYTES = 64 * 1024
+_HEAD_BYTES = 80
 _NEW_MODE = 0o640
 
 
@@ -35,24 +37,35 @@ def log_bytes(path: Path | None) -> int:
 
 
 def log_text(path: Path, start: int = 0) -> str:
-    """What it says from byte `start` on, at most its last 64 KiB; all of it where it is shorter than that: it began anew.
+    """What it says from byte `start` on, at most whole lines of its last 64 KiB; all of it where it is shorter: it began anew.
 
     Raises:
         OSError: it cannot be read.
     """
     with _open(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(start if start <= size else 0, size - _LONGEST_BYTES))
-        return plain_lines(path.suffix, file.read().decode(errors="replace"))
+        head, size = file.read(_HEAD_BYTES), file.seek(0, os.SEEK_END)
+        first = start if start <= size else 0
+        at = file.seek(max(first, size - _LONGEST_BYTES))
+        text = file.read().decode(errors="replace")
+    if at > first:  # what is left of a line does not say what it is, perhaps a statement
+        text = text.partition("\n")[2]
+    return plain_lines(path.suffix, text, head.decode(errors="replace"))
+
+
+def seen_text(path: Path, start: int = 0) -> str:
+    """As `log_text`; "" when it cannot be read."""
+    try:
+        return log_text(path, start)
+    except OSError:
+        return ""
 
 
 def tail(path: Path, n_lines: int, start: int = 0) -> str:
-    """The last lines of a log file from byte `start` on; "" when it cannot be read."""
-    try:
-        lines = log_text(path, start).splitlines()
-    except OSError:
-        return ""
-    return "\n".join(lines[-n_lines:])
+    """The last lines of a log file from byte `start` on, for people; "" when it cannot be read.
+
+    Statements are hidden while whole: the last lines of a long one do not say what they are.
+    """
+    return "\n".join(hide_literals(seen_text(path, start)).splitlines()[-n_lines:])
 
 
 def start_log(path: Path, account: Account, *, most_bytes: int | None = None) -> int:

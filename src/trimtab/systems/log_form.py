@@ -26,16 +26,19 @@ _RESOURCES = "53"
 """The class of codes, by how they begin: "Insufficient Resources"."""
 
 
-def plain_lines(suffix: str, text: str) -> str:
-    """The lines that a log with `%m [%p] %e ` before its words would have; `text` itself where it has no such records.
+def plain_lines(suffix: str, text: str, head: str = "") -> str:
+    """The lines that a log with `%m [%p] %e ` before its words would have; `text` itself where the log is another.
 
     Args:
         suffix: of the file's name, to which the server adds ".csv" or ".json".
-        text: a stretch of the file. Records that are not whole in it are left out.
+        text: a stretch of the file, of whole lines. Records that are not whole in it are left out.
+        head: how the file begins: a stretch of csvlog may lie within one long statement.
     """
     read = {".csv": _of_csv, ".json": _of_json}.get(suffix)
     lines = [line for record in read(text) for line in _lines(record)] if read is not None else []
-    return "\n".join(lines) + "\n" if lines else text
+    if not lines:
+        return "" if suffix == ".csv" and _RECORD.match(head) else text
+    return "\n".join(lines) + "\n"
 
 
 def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:
@@ -46,7 +49,7 @@ def _of_csv(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_json(text: str) -> Iterator[Mapping[str, Any]]:
-    for line in text.splitlines():
+    for line in text.split("\n"):  # other ends of lines may stand in a text
         try:
             record = json.loads(line)
         except ValueError:
@@ -58,13 +61,16 @@ def _of_json(text: str) -> Iterator[Mapping[str, Any]]:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     """Each goes on in lines that begin with a tab."""
     head, severity = f"{record['timestamp']} [{record['pid']}] ", record["error_severity"]
-    if _tells(record.get("state_code") or _NO_ERROR, severity):
+    if _tells_code(record):
         severity = f"{record['state_code']} {severity}"
     for label, name in ((severity, "message"), *_MORE):
         if record.get(name):
             yield f"{head}{label}:  " + str(record[name]).replace("\n", "\n\t")
 
 
-def _tells(code: str, severity: str) -> bool:
-    """Whether a code is to be shown: that of a statement's error tells of values and names, unless a resource is used up."""
-    return code != _NO_ERROR and (severity != "ERROR" or code.startswith(_RESOURCES))
+def _tells_code(record: Mapping[str, Any]) -> bool:
+    """Whether it is to be shown: that of a statement's error, in whatever language, tells of values and names, unless a resource
+    is used up."""
+    code = record.get("state_code") or _NO_ERROR
+    is_of_statement = record["error_severity"] == "ERROR" or record.get("statement")
+    return code != _NO_ERROR and (not is_of_statement or code.startswith(_RESOURCES))

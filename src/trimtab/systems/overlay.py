@@ -124,8 +124,11 @@ class FaultLine(BaseModel):
     @cached_property
     def code(self) -> re.Pattern[str]:
         """Finds its code in a line: before the severity (`%e ` in log_line_prefix), in whatever language that is, or after it
-        (verbose errors)."""
-        return re.compile(rf"\b{self.sqlstate} ([A-Z]+: |\S+:  )|: +{self.sqlstate}: " if self.sqlstate else "(?!)")
+        (verbose errors). An ERROR is a statement's, of whose own names and values the codes of a config's faults may speak."""
+        if not self.sqlstate:
+            return re.compile("(?!)")
+        behind, before = (r"(?<!ERROR)", r"(?!ERROR:)") if self.fault == "config" else ("", "")
+        return re.compile(rf"\b{self.sqlstate} {before}([A-Z]+: |\S+:  )|{behind}: +{self.sqlstate}: ")
 
 
 class LogWords(BaseModel):

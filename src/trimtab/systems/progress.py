@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab.systems.log import tail
+from trimtab.systems.log import seen_text
 from trimtab.systems.overlay import LogWords
 
 __all__ = ["RECOVERY_MOST_S", "LogProgress", "Progress"]
@@ -18,7 +18,6 @@ __all__ = ["RECOVERY_MOST_S", "LogProgress", "Progress"]
 RECOVERY_MOST_S = 3600.0
 """How long a recovery may take that shows in the log alone: who needs longer is better off without trials that crash."""
 
-_TAIL_LINES = 1000
 _LABELS = re.compile(r"^(\[[\w-]+\] )+")
 _LOOK_S = 0.5
 _TELL_S = 10.0
@@ -108,7 +107,7 @@ class LogProgress(Progress):
         """The last line of recovery in the log, without its time; "" when there is none, or it has come to an end."""
         if self._log is None:
             return "", ""
-        for line in reversed(tail(self._log, _TAIL_LINES, self._start).splitlines()):
+        for line in reversed(seen_text(self._log, self._start).splitlines()):
             if re.search(self._words.recovered, line):
                 break
             if any(re.search(words, line) for words in self._words.recovers):

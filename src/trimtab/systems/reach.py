@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from trimtab.host import LocalHost
 from trimtab.records import Endpoint
 from trimtab.systems.account import Account
 from trimtab.systems.session import Session
 
-__all__ = ["DatabaseReach", "Health", "Lifecycle", "Log", "Place", "ServerReach"]
+__all__ = ["DatabaseReach", "Health", "JournalledReach", "Lifecycle", "Log", "Place", "ServerReach"]
 
 
 class Lifecycle(Protocol):
@@ -94,6 +94,14 @@ class Place(Protocol):
 
 class ServerReach(Lifecycle, Health, Log, Place, Protocol):
     """One way to a system."""
+
+
+@runtime_checkable
+class JournalledReach(Protocol):
+    """One to a server whose unit of systemd is known."""
+
+    def said_at_start(self, n_lines: int) -> str:
+        """What its unit's journal has since the last restart, where the server is down; "" for nothing. Never raises."""
 
 
 class DatabaseReach(ServerReach, Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from abc import ABC, abstractmethod
@@ -13,13 +14,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 from trimtab.errors import TargetError
 from trimtab.host import CommandResult, LocalHost, is_ending, is_running, machine_mark, process_mark
 from trimtab.systems.account import Account, server_user_of
-from trimtab.systems.left_alone import failed_alone, left_alone
+from trimtab.systems.left_alone import STILL_S, failed_alone, left_alone
 from trimtab.systems.log import is_servers_log, log_bytes, tail
 from trimtab.systems.progress import Progress
 from trimtab.systems.seen import Found, command_of
 from trimtab.systems.session import LoginRefusedError, Session, require_answer
 from trimtab.systems.settings import DatabaseSettings
 from trimtab.systems.start_limit import later_s, once_it_may
+from trimtab.systems.unit_journal import UnitJournal
 from trimtab.systems.visit import Visit
 
 __all__ = ["CommandedServer", "RunningServer"]
@@ -30,6 +32,8 @@ _SAME_START_S = 0.5
 _ABSENT_S = 30.0
 """A restart command may end before the server's process is there: a container prepares its start, and a service manager pauses
 between two tries."""
+_TIMES_AWAY = 3
+"""A server may be away for so many times as long as ever before: its service may prepare each start for a minute."""
 _LOOK_S = 0.5
 
 S = TypeVar("S", bound=DatabaseSettings)
@@ -201,9 +205,11 @@ class CommandedServer(RunningServer[S, C]):
         self._restart_argv = shlex.split(settings.restart) if settings.restart is not None else []
         self._has_restarted = False
         self._is_seen = False
+        self._away_s = 0.0
         self._log_before: Path | None = None
         self._log_start = 0
         self._command_output = ""
+        self._journal = UnitJournal(self.host, self._restart_argv)
 
     @abstractmethod
     def _began_at(self, session: C) -> float:
@@ -271,6 +277,7 @@ class CommandedServer(RunningServer[S, C]):
         self._is_seen = self._is_seen or self._shows_itself()
         self._log_before = log = self.log_file
         self._log_start = log_bytes(log)
+        self._journal.mark()
         deadline = time.monotonic() + self._settings.restart_timeout_s
         try:
             result = self._run_command()
@@ -281,10 +288,14 @@ class CommandedServer(RunningServer[S, C]):
         if result.exit_code != 0 and not self._is_recovering():
             text = f"the restart command={command!r} failed with exit_code={result.exit_code}: {result.output}"
             raise self._failed(before, TargetError(text, hint="run it by hand to see why"))
+        still_s = time.monotonic() + STILL_S
         self._wait_login(self._patience(deadline))
-        if not self._is_another(before):
-            text = f"the restart command={command!r} ended well, but the server was not restarted"
-            raise left_alone(text, hint="does it restart another server?", has_restarted=self._has_restarted)
+        while not self._is_another(before):
+            if time.monotonic() > still_s:
+                text = f"the restart command={command!r} ended well, but the server was not restarted"
+                raise left_alone(text, hint="does it restart another server?", has_restarted=self._has_restarted)
+            time.sleep(_LOOK_S)
+            self._wait_login(self._patience(deadline))
         self._has_restarted = True
 
     def _failed(self, before: tuple[str, float | None], error: TargetError) -> TargetError:
@@ -327,12 +338,14 @@ class CommandedServer(RunningServer[S, C]):
         return may_wait
 
     def _wait_login(self, may_wait: Callable[[], bool]) -> None:
-        """One of which no process comes is not waited for: Debian's service `postgresql`, which only stands for those of its
-        clusters, is restarted well whatever becomes of them."""
+        """One of which no process comes is not waited for, once it is known how long that takes: Debian's service `postgresql`,
+        which only stands for those of its clusters, is restarted well whatever becomes of them."""
         look_at = seen_at = time.monotonic()
+        away_s, most_s = 0.0, max(_ABSENT_S, _TIMES_AWAY * self._away_s) if self._has_restarted else math.inf
         while True:
             try:
                 self.connect().close()
+                self._away_s = max(self._away_s, away_s)
                 return
             except LoginRefusedError:
                 raise
@@ -341,7 +354,8 @@ class CommandedServer(RunningServer[S, C]):
                 if now >= look_at:
                     look_at = now + _LOOK_S
                     seen_at = now if not self._is_seen or self.pid is not None else seen_at
-                if now - seen_at > _ABSENT_S:
+                away_s = max(away_s, now - seen_at)
+                if away_s > most_s:
                     raise self._absent(error) from error
                 if not may_wait():
                     raise
@@ -353,8 +367,13 @@ class CommandedServer(RunningServer[S, C]):
         return TargetError(text, hint="see the server's log for the reason")
 
     def log_excerpt(self, n_lines: int) -> str:
-        """The last lines of the server's log since the last restart, or what the restart command said."""
+        """The last lines of the server's log since the last restart, and of its unit's journal where it is down; or what the
+        restart command said."""
         log = self.log_file
         start = self._log_start if log == self._log_before else 0
         lines = tail(log, n_lines, start) if log is not None else ""
-        return lines or self._command_output
+        return "\n".join(filter(None, (lines, self.said_at_start(n_lines)))) or self._command_output
+
+    def said_at_start(self, n_lines: int) -> str:
+        """See `JournalledReach`."""
+        return self._journal.said(n_lines) if self._journal.is_marked and not self.is_up() else ""

@@ -13,7 +13,7 @@ from trimtab.host import is_ending, is_running, is_this_machine
 from trimtab.systems.account import Account, owner_of
 from trimtab.systems.command_lifecycle import AlwaysThere
 from trimtab.systems.command_settings import CommandSettings
-from trimtab.systems.left_alone import failed_alone, left_alone
+from trimtab.systems.left_alone import STILL_S, failed_alone, left_alone
 from trimtab.systems.log import log_bytes
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_port import OwnPort
@@ -143,10 +143,14 @@ class CommandLifecycle(AlwaysThere):
             if before and self.instance == before:
                 raise failed_alone(error, "program", has_restarted=self._has_restarted) from error
             raise
+        still_s = time.monotonic() + STILL_S
         self._wait_healthy(deadline)
-        if before and self.instance == before:
-            text = f"the restart command ended well, but the program was not restarted: it is still pid={self.pid}"
-            raise left_alone(text, hint="does it restart another one?", has_restarted=self._has_restarted)
+        while before and self.instance == before:
+            if time.monotonic() > still_s:
+                text = f"the restart command ended well, but the program was not restarted: it is still pid={self.pid}"
+                raise left_alone(text, hint="does it restart another one?", has_restarted=self._has_restarted)
+            time.sleep(STILL_S / 10)
+            self._wait_healthy(deadline)
         self._has_restarted = True
 
     def _commanded(self, deadline: float, *, is_down: bool) -> None:

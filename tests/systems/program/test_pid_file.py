@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -220,3 +221,21 @@ def test_a_pid_file_that_shows_no_process_is_named(folder: Path) -> None:
         with pytest.raises(TargetError, match=f"the program is down: pid_file='.*/pid' {what}") as caught:
             target.open()
         assert "give pid_file" in (caught.value.hint or "")
+
+
+def test_a_restart_command_that_ends_before_the_program_does_is_waited_for(folder: Path) -> None:
+    """As `systemctl --no-block restart`."""
+    child = subprocess.Popen(["sleep", "60"])
+    later = f"sh -c '(sleep 0.5; sleep 60 & echo $! >{folder}/pid; kill {child.pid}) >/dev/null 2>&1 &'"
+    try:
+        (folder / "pid").write_text(f"{child.pid}\n")
+        target = made(folder, pid_file="pid", restart=later, process="sleep")
+        target.open()
+        target._reach.restart()
+        pid = target._reach.pid
+        assert pid is not None
+        assert pid != child.pid
+        os.kill(pid, signal.SIGKILL)
+    finally:
+        child.kill()
+        child.wait()

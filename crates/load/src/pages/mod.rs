@@ -3,6 +3,7 @@
 mod path;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use self::path::Path;
 use crate::driver::{ErrorClass, Failure};
@@ -80,6 +81,8 @@ struct Shared {
 struct Compiled {
     page: Page,
     paths: Vec<Path>,
+    /// The most redirects that its last path has led along so far.
+    n_hops: AtomicU32,
 }
 
 impl PageSources {
@@ -104,7 +107,7 @@ impl Compiled {
         if page.text.as_ref().is_some_and(String::is_empty) {
             return Err(format!("page {}: the text that must stand in it is empty", page.label));
         }
-        Ok(Self { page, paths })
+        Ok(Self { page, paths, n_hops: AtomicU32::new(0) })
     }
 }
 
@@ -164,7 +167,7 @@ impl Source<Http> for PageSource {
         if self.failure.is_some() {
             return Step::Fail;
         }
-        let Compiled { page, paths } = &self.shared.pages[self.page];
+        let Compiled { page, paths, n_hops } = &self.shared.pages[self.page];
         let is_first = self.next == 0 && self.redirected.is_none();
         let is_page = is_first || (self.next == 1 && self.redirected.is_some());
         self.method = match self.redirected.take() {
@@ -187,8 +190,10 @@ impl Source<Http> for PageSource {
         request.status = page.status.filter(|_| is_page).map_or(SUCCESS, |status| (status, status));
         request.keeps_body = is_page && page.text.is_some();
         request.is_fresh = self.shared.manner.is_fresh && is_first;
-        // One that waits for the user's next page would keep one of the server's workers busy.
-        request.is_last = self.shared.manner.is_fresh && self.next == paths.len();
+        // One that waits for the user's next page would keep one of the server's workers busy; where a redirect leads is asked
+        // for on the same one.
+        let is_at_end = self.next == paths.len() && self.n_redirects >= n_hops.load(Ordering::Relaxed);
+        request.is_last = self.shared.manner.is_fresh && is_at_end;
         self.jar.write(&self.target, self.shared.origin.is_encrypted, &mut request.cookies);
         Step::Request
     }
@@ -244,6 +249,10 @@ impl PageSource {
         let from = std::mem::take(&mut self.target);
         if redirect(&self.shared.origin, &from, &answer.location, &mut self.target) {
             self.redirected = Some(self.method.redirected(answer.status));
+            let Compiled { paths, n_hops, .. } = &self.shared.pages[self.page];
+            if self.next == paths.len() {
+                n_hops.fetch_max(self.n_redirects, Ordering::Relaxed);
+            }
         } else {
             self.failure =
                 wrong(format!("status {} leads to {:?}, which is not this site", answer.status, answer.location));

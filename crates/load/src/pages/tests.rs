@@ -134,6 +134,22 @@ fn a_fresh_user_has_no_cookies_and_a_connection_of_its_own() {
 }
 
 #[test]
+fn a_fresh_connection_lasts_until_where_redirects_lead() {
+    let all = sources(&[page("a", "/a", 1.0)], Manner { is_fresh: true, ..PLAIN });
+    let ends = |user: u32| {
+        let (mut source, mut request, mut seen) = (all.source(user, 1), HttpRequest::default(), Vec::new());
+        source.begin();
+        while source.step(&mut request) == Step::Request {
+            seen.push(request.is_last);
+            source.answer(&if seen.len() == 1 { redirected(302, "/b", "") } else { ok("") });
+        }
+        seen
+    };
+    // The first user of all could not know.
+    assert_eq!([ends(0), ends(0), ends(1)], [[true, true], [false, true], [false, true]]);
+}
+
+#[test]
 fn a_page_without_its_text_is_wrong() {
     let shown = Page { text: Some("Welcome".to_owned()), ..page("a", "/a", 1.0) };
     let mut source = sources(&[shown], PLAIN).source(0, 1);

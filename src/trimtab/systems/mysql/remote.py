@@ -14,6 +14,7 @@ from trimtab.host import peer_pid, process_mark, works_in
 from trimtab.host.mysql_client import password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems.credentials import keep, received
+from trimtab.systems.files import not_to_be_put_back
 from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.mysql.found import found_of, read_facts
 from trimtab.systems.mysql.identity import is_server, process_behind, require_same_server, server_in, server_uuid
@@ -139,11 +140,10 @@ class LocalReach(CommandedServer[Settings, Session], ConnectionReach):
         if self.host.link_target(self._include_file) is not None:
             return  # refused by the snapshot, before any change
         found = self.host.read_file(self._include_file)
-        if found is not None and os.geteuid() not in (0, found.uid):
+        if found is not None and (why := not_to_be_put_back(found, folder)):
             raise TargetError(
-                f"include_file={str(self._include_file)!r} belongs to another user (uid={found.uid}): it could not be put back"
-                " as it was",
-                hint="run as that user or as root, or give a file that does not exist yet",
+                f"include_file={str(self._include_file)!r} cannot be used: {why}",
+                hint="run as a user who may give it that owner and group, or as root, or name a file that does not exist yet",
             )
 
     def _recovery(self) -> LogProgress:

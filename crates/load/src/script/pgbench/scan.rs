@@ -46,7 +46,53 @@ pub(in super::super) fn scan(source: &str, dialect: Dialect) -> Result<Vec<Comma
     let body = Body::default();
     let mut scanner = Scanner { source, dialect, units, commands: Vec::new(), statements: Vec::new(), start: 0, body };
     scanner.run()?;
+    if dialect == Dialect::Mysql {
+        for command in &scanner.commands {
+            let Command::Sql { statements, .. } = command else { continue };
+            statements.iter().try_for_each(|&span| require_whole(source, span))?;
+        }
+    }
     Ok(scanner.commands)
+}
+
+/// Refuses the first half of what MySQL and MariaDB read as one statement although it has semicolons of its own: where it
+/// ends only their parser knows.
+fn require_whole(source: &str, (start, end): Span) -> Result<(), Mistake> {
+    let mut depth = 0_i32;
+    let words: Vec<String> = Units::new(&source[..end], start, Dialect::Mysql)
+        .filter(|piece| {
+            depth += i32::from(piece.unit == Unit::Sign(b'(')) - i32::from(piece.unit == Unit::Sign(b')'));
+            piece.unit == Unit::Word && depth == 0
+        })
+        .map(|piece| piece.text.to_ascii_lowercase())
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let message = match words[..] {
+        ["delimiter", ..] => {
+            "DELIMITER is a command of the mysql client; in a script every semicolon ends a statement".to_owned()
+        }
+        ["begin", "not", "atomic", ..] => of_several("BEGIN NOT ATOMIC"),
+        ["create", ..] if is_first_half(&words) => of_several("the body of a routine, a trigger or an event"),
+        _ => return Ok(()),
+    };
+    Err(Mistake::new(start, message))
+}
+
+fn of_several(what: &str) -> String {
+    format!(
+        "{what} cannot hold several statements in a script, where every semicolon ends one; create a routine with the \
+         mysql client before the study, and CALL it here"
+    )
+}
+
+/// Whether a CREATE has begun a body with statements of its own: a block, a loop, or an IF or CASE without its END.
+fn is_first_half(words: &[&str]) -> bool {
+    let others = ["table", "view", "index"];
+    let routines = ["procedure", "function", "trigger", "event", "package"];
+    let Some(at) = words.iter().position(|word| others.contains(word) || routines.contains(word)) else { return false };
+    let n = |word: &str| words[at..].iter().filter(|&&other| other == word).count();
+    let is_branch = n("then") > 0 && (n("case") == 0 || n("case") != n("end"));
+    routines.contains(&words[at]) && (n("begin") + n("loop") + n("while") > 0 || is_branch)
 }
 
 /// Whether a statement of PostgreSQL stands in the body of a function or procedure in SQL, which has semicolons of its own:

@@ -335,3 +335,33 @@ fn a_routine_in_sql_is_one_statement() {
         assert_eq!(read_statements(text, Dialect::Postgres).unwrap().len(), n, "{text}");
     }
 }
+
+#[test]
+fn bodies_of_several_statements_are_refused_on_mysql() {
+    for (text, message) in [
+        ("DELIMITER //\nCREATE PROCEDURE p() BEGIN SELECT 1; END //", "DELIMITER is a command of the mysql client"),
+        (
+            "SELECT 1;\nCREATE OR REPLACE DEFINER = a@b PROCEDURE p(IN n int)\nBEGIN\n SELECT 1; END",
+            "the body of a routine",
+        ),
+        (
+            "create trigger t before insert on u for each row if new.a < 0 then set new.a = 0; end if",
+            "a trigger or an event",
+        ),
+        ("CREATE PROCEDURE p() CASE x WHEN 1 THEN SELECT 1; END CASE", "the body of a routine"),
+        ("CREATE FUNCTION f() RETURNS int WHILE @a > 0 DO SET @a = @a - 1; END WHILE", "CALL it here"),
+        ("BEGIN NOT ATOMIC SELECT 1; END", "BEGIN NOT ATOMIC cannot hold several statements"),
+    ] {
+        let error = read_statements(text, Dialect::Mysql).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    for (text, n) in [
+        ("BEGIN; SELECT 1; COMMIT", 3),
+        ("CREATE TABLE event (begin int); CREATE VIEW v AS SELECT begin FROM event", 2),
+        ("CREATE PROCEDURE p() INSERT INTO t VALUES (CASE WHEN 1 THEN 2 END); SELECT 1", 2),
+        ("CREATE FUNCTION f(a int) RETURNS int RETURN CASE WHEN a THEN 2 ELSE 3 END; CALL p()", 2),
+        ("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO DELETE FROM t", 1),
+    ] {
+        assert_eq!(read_statements(text, Dialect::Mysql).unwrap().len(), n, "{text}");
+    }
+}
