@@ -89,15 +89,17 @@ def _sayings(value: object) -> Iterator[str]:
             yield from _sayings(each)
     elif isinstance(value, dict):
         for key, each in value.items():
-            if key in ("says", "hint", "reason") and isinstance(each, str):
+            if key in ("doc", "says", "hint", "reason") and isinstance(each, str):
                 yield each
             yield from _sayings(each)
 
 
-@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
-def test_messages_of_the_catalogues_avoid_the_phrases(kind: str) -> None:
-    table = tomllib.loads((ROOT / "src" / "trimtab" / "catalog" / f"{kind}.toml").read_text(encoding="utf-8"))
-    said = list(_sayings(table))
+CATALOGUES = sorted(file for file in (PACKAGE / "catalog").rglob("*.toml") if file.name != "demo.toml")  # a study
+
+
+@pytest.mark.parametrize("file", CATALOGUES, ids=lambda file: file.stem)
+def test_messages_of_the_catalogues_avoid_the_phrases(file: Path) -> None:
+    said = list(_sayings(tomllib.loads(file.read_text(encoding="utf-8"))))
     assert len(said) > 10
     assert {text: wrong for text in said if (wrong := found(text))} == {}
 
