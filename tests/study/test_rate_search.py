@@ -202,9 +202,9 @@ def test_a_rate_at_which_too_many_pages_are_first_ones_is_told(fake: FakeStudy) 
     result, said = found(fake, "p99 <= 100ms")
     assert result.rate_per_s < 60
     assert said[-1] == (
-        f"at {result.rate_per_s:g}/s so many users do what they do on average only after "
-        f"{format_duration(1600 / result.rate_per_s)}, and were measured before: too many of their pages were first ones; take "
-        "fewer users, or raise [measure] warmup_cap"
+        f"at {result.rate_per_s:g}/s the users reach their usual mix of pages only after "
+        f"{format_duration(1600 / result.rate_per_s)}, and were measured before: these runs have too many first pages; take fewer"
+        " users, or raise [measure] warmup_cap"
     )
 
 

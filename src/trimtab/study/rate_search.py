@@ -83,9 +83,9 @@ def find_rate(
         coming_s = arrivals_s(load := workload.with_rate(found.rate_per_s))
         if coming_s > stage.plan_at(load).warmup_floor_s:
             say(
-                f"at {format_figure(found.rate_per_s)}/s so many users do what they do on average only after "
-                f"{format_duration(coming_s)}, and were measured before: too many of their pages were first ones; take fewer "
-                "users, or raise [measure] warmup_cap"
+                f"at {format_figure(found.rate_per_s)}/s the users reach their usual mix of pages only after"
+                f" {format_duration(coming_s)}, and were measured before: these runs have too many first pages; take fewer users,"
+                " or raise [measure] warmup_cap"
             )
         return found
 
