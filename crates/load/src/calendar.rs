@@ -14,7 +14,7 @@ const YEAR: i64 = 365;
 const EPOCH: i64 = 719_468;
 
 /// Days since 1970-01-01. Years start in March here, so that the leap day is the last of its year.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month < 3 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let leaps = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);

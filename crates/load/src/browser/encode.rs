@@ -28,6 +28,12 @@ pub(super) fn push_found(text: &str, out: &mut String) {
     push(text, out, is_sendable);
 }
 
+/// Whether a text is encoded as a part of an address already.
+pub(super) fn is_encoded(text: &str) -> bool {
+    let is_code = |part: &[u8]| part[0] == b'%' && part[1..].iter().all(u8::is_ascii_hexdigit);
+    text.as_bytes().windows(3).any(is_code)
+}
+
 fn push(text: &str, out: &mut String, is_plain: impl Fn(u8) -> bool) {
     for &byte in text.as_bytes() {
         if is_plain(byte) {
@@ -38,6 +44,24 @@ fn push(text: &str, out: &mut String, is_plain: impl Fn(u8) -> bool) {
     }
 }
 
+/// Appends an address that stands in a page, with its entities as characters; what of it is no UTF-8 becomes %XX, as browsers
+/// send it.
+pub(super) fn push_address(bytes: &[u8], out: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        push_unescaped(chunk.valid(), out);
+        chunk.invalid().iter().for_each(|&byte| push_hex(byte, out));
+    }
+}
+
+/// Appends a name or a value that stands in a page's form, as it is sent; `plain` is a buffer.
+pub(super) fn push_field(bytes: &[u8], plain: &mut String, out: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        unescape(chunk.valid(), plain);
+        push_form(plain, out);
+        chunk.invalid().iter().for_each(|&byte| push_hex(byte, out));
+    }
+}
+
 const ENTITIES: [(&str, char); 6] =
     [("&amp;", '&'), ("&lt;", '<'), ("&gt;", '>'), ("&quot;", '"'), ("&#39;", '\''), ("&apos;", '\'')];
 
@@ -45,6 +69,10 @@ const ENTITIES: [(&str, char); 6] =
 /// stand for.
 pub(super) fn unescape(text: &str, out: &mut String) {
     out.clear();
+    push_unescaped(text, out);
+}
+
+fn push_unescaped(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some(start) = rest.find('&') {
         out.push_str(&rest[..start]);

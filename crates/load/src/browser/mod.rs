@@ -3,6 +3,7 @@
 
 mod chain;
 mod encode;
+mod hidden;
 mod page;
 mod site;
 mod texts;
@@ -34,7 +35,7 @@ impl SiteSources {
     /// A text that says what does not fit together in the site.
     pub fn new(site: Site, origin: Origin) -> Result<Self, String> {
         let compiled: Compiled = site.compile()?;
-        Ok(Self(Arc::new(Shared { compiled, origin })))
+        Ok(Self(Arc::new(Shared { compiled, address: origin.to_string(), origin })))
     }
 }
 

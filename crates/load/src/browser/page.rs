@@ -2,7 +2,8 @@
 
 use memchr::memmem::{self, Finder};
 
-use super::encode::{push_form, unescape};
+use super::encode::{push_address, push_field};
+use super::hidden::Hidden;
 use super::texts::Texts;
 use crate::http::{Origin, redirect};
 
@@ -13,8 +14,9 @@ const VALUE_BYTES_MAX: usize = 512;
 pub(super) const VALUES_MAX: usize = 64;
 
 const IMAGES_MAX: usize = 128;
-const TAG_BYTES_MAX: usize = 4096;
-const HIDDEN_BYTES_MAX: usize = 16 * 1024;
+
+/// Frameworks keep the state of a whole page in one hidden field.
+const TAG_BYTES_MAX: usize = 128 * 1024;
 
 /// Where a value stands.
 #[derive(Clone, Debug)]
@@ -27,6 +29,11 @@ impl Find {
     /// Behind the text `before`, up to the byte `until`; without it as far as letters, digits and `_.~%+-` go.
     pub fn new(before: &str, until: Option<u8>) -> Self {
         Self { before: Finder::new(before).into_owned(), until }
+    }
+
+    /// Whether it finds words, which may be parts of addresses.
+    pub(super) fn takes_words(&self) -> bool {
+        self.until.is_none()
     }
 
     /// Calls `give` for each value of the page, until it says that it has enough.
@@ -71,9 +78,20 @@ pub(super) struct Tags<'a> {
     pub(super) target: &'a str,
     /// The images of this site, each once.
     pub(super) images: Option<&'a mut Texts>,
-    /// The hidden fields of its forms, as a form sends them.
-    pub(super) hidden: Option<&'a mut String>,
-    pub(super) scratch: &'a mut [String; 2],
+    /// The hidden fields of its forms.
+    pub(super) hidden: Option<&'a mut Hidden>,
+    pub(super) scratch: &'a mut [String; 3],
+}
+
+/// What the addresses of a page's images are relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Base {
+    /// The page's own address.
+    Page,
+    /// Another one of this site, in the last buffer.
+    Site,
+    /// One of another site.
+    Elsewhere,
 }
 
 impl Tags<'_> {
@@ -82,7 +100,7 @@ impl Tags<'_> {
         if self.images.is_none() && self.hidden.is_none() {
             return;
         }
-        let (mut behind, mut has_ends) = (body, true);
+        let (mut behind, mut has_ends, mut base) = (body, true, Base::Page);
         while let Some(start) = memchr::memchr(b'<', behind) {
             behind = &behind[start + 1..];
             if has_ends && behind.starts_with(b"!--") {
@@ -94,26 +112,60 @@ impl Tags<'_> {
             }
             let rest = &behind[..behind.len().min(TAG_BYTES_MAX)];
             if let Some(attributes) = tag(rest, b"img") {
-                self.image(attributes);
+                self.image(attributes, base);
             } else if let Some(attributes) = tag(rest, b"input") {
                 self.field(attributes);
+            } else if let Some(attributes) = tag(rest, b"form") {
+                self.form(attributes, base);
+            } else if tag(rest, b"/form").is_some() {
+                self.hidden.iter_mut().for_each(|hidden| hidden.end());
+            } else if base == Base::Page
+                && let Some(attributes) = tag(rest, b"base")
+            {
+                base = self.base(attributes);
             }
         }
     }
 
-    fn image(&mut self, attributes: &[u8]) {
-        let Some(images) = &mut self.images else { return };
-        let Some(source) = Attributes(attributes).find(|(name, _)| name.eq_ignore_ascii_case(b"src")) else { return };
-        let Ok(source) = std::str::from_utf8(source.1.trim_ascii()) else { return };
-        if source.is_empty() {
-            // As an address it would be the page's own, which no browser asks for again.
-            return;
+    fn base(&mut self, attributes: &[u8]) -> Base {
+        let Some(address) = value_of(attributes, b"href") else { return Base::Page };
+        let is_here = self.resolve(address, Base::Page);
+        self.scratch.swap(1, 2);
+        if is_here { Base::Site } else { Base::Elsewhere }
+    }
+
+    /// Writes into the second buffer where an address of the page leads; false when that is not on this site.
+    fn resolve(&mut self, address: &[u8], base: Base) -> bool {
+        let [plain, target, other] = &mut *self.scratch;
+        plain.clear();
+        push_address(address, plain);
+        let from = if base == Base::Site { other.as_str() } else { self.target };
+        let is_of_site = base != Base::Elsewhere || plain.contains("://");
+        is_of_site && !has_other_scheme(plain) && redirect(self.origin, from, plain, target)
+    }
+
+    fn image(&mut self, attributes: &[u8], base: Base) {
+        // Without an address it would be the page itself, which no browser asks for again.
+        let Some(source) = value_of(attributes, b"src").filter(|source| !source.is_empty()) else { return };
+        if self.images.is_some()
+            && self.resolve(source, base)
+            && let Some(images) = &mut self.images
+        {
+            let target = &self.scratch[1];
+            if images.len() < IMAGES_MAX && !images.contains(target) {
+                images.push(target);
+            }
         }
-        let [plain, target] = &mut *self.scratch;
-        unescape(source, plain);
-        let is_here = !has_other_scheme(plain) && redirect(self.origin, self.target, plain, target);
-        if is_here && images.len() < IMAGES_MAX && !images.contains(target) {
-            images.push(target);
+    }
+
+    fn form(&mut self, attributes: &[u8], base: Base) {
+        // Without an address it leads to the page itself, whatever the others are relative to.
+        let action = value_of(attributes, b"action").unwrap_or_default();
+        let base = if action.is_empty() { Base::Page } else { base };
+        if self.hidden.is_some() {
+            let is_here = self.resolve(action, base);
+            let target = if is_here { self.scratch[1].as_str() } else { "" };
+            self.hidden.iter_mut().for_each(|hidden| hidden.begin(target));
         }
     }
 
@@ -129,20 +181,20 @@ impl Tags<'_> {
                 value = given;
             }
         }
-        let (Ok(name), Ok(value)) = (std::str::from_utf8(name), std::str::from_utf8(value)) else { return };
-        if !is_hidden || name.is_empty() || hidden.len() + 3 * (name.len() + value.len()) > HIDDEN_BYTES_MAX {
-            return;
+        if is_hidden && !name.is_empty() {
+            let [plain, ..] = &mut *self.scratch;
+            hidden.push(|out| {
+                push_field(name, plain, out);
+                out.push('=');
+                push_field(value, plain, out);
+            });
         }
-        if !hidden.is_empty() {
-            hidden.push('&');
-        }
-        let [plain, _] = &mut *self.scratch;
-        unescape(name, plain);
-        push_form(plain, hidden);
-        hidden.push('=');
-        unescape(value, plain);
-        push_form(plain, hidden);
     }
+}
+
+/// An attribute that holds an address.
+fn value_of<'a>(attributes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    Attributes(attributes).find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim_ascii())
 }
 
 /// "data:" and the like; what has "://" is judged with the address.
@@ -154,7 +206,8 @@ fn has_other_scheme(text: &str) -> bool {
 /// What stands behind the name of a tag that is named so.
 fn tag<'a>(rest: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (own, behind) = rest.split_at_checked(name.len())?;
-    (own.eq_ignore_ascii_case(name) && behind.first().is_some_and(u8::is_ascii_whitespace)).then_some(behind)
+    let is_end = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'>' | b'/');
+    (own.eq_ignore_ascii_case(name) && behind.first().is_some_and(is_end)).then_some(behind)
 }
 
 /// Name and value of each attribute of a tag, up to its end.
@@ -172,7 +225,8 @@ impl<'a> Iterator for Attributes<'a> {
         }
         let end = 1 + rest[1..].iter().position(|&byte| byte == b'=' || byte == b'>' || is_gap(byte))?;
         let (name, behind) = rest.split_at(end);
-        let Some((b'=', behind)) = behind.split_first() else {
+        // Spaces may stand on both sides of the sign.
+        let Some(behind) = behind.trim_ascii_start().strip_prefix(b"=").map(<[u8]>::trim_ascii_start) else {
             self.0 = behind;
             return Some((name, b""));
         };

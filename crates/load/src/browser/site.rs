@@ -3,6 +3,7 @@
 use memchr::memmem::Finder;
 
 use super::chain::Chain;
+use super::hidden::Hidden;
 use super::value::{Memory, Piece, Value, Values};
 use super::walk::Session;
 use crate::driver::ErrorClass;
@@ -66,7 +67,8 @@ pub struct Ask {
     pub path: Vec<Piece>,
     /// Further pairs of a GET's query, or the fields of a POST's form; those whose name or value lacks a value are left out.
     pub pairs: Vec<Pair>,
-    /// Whether the hidden fields of the page before are sent too, and must be there.
+    /// Whether the hidden fields of the page before are sent too, and must be there: those of a form that leads to the path, or
+    /// all where none does.
     pub sends_hidden: bool,
     /// Values that must be there.
     pub needs: Vec<u16>,
@@ -203,7 +205,7 @@ pub(super) struct Pen<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) random: &'a mut Random,
     /// The hidden fields of the page before.
-    pub(super) hidden: &'a str,
+    pub(super) hidden: &'a Hidden,
     /// The state of the page before.
     pub(super) from: Option<u16>,
 }
@@ -222,6 +224,7 @@ impl Compiled {
         if !self.write_path(&ask.path, pen, &mut asked.target) {
             return false;
         }
+        let form = if ask.sends_hidden { pen.hidden.choose(&asked.target, pen.random) } else { None };
         let (out, mut joint) = if ask.method.has_body() {
             (&mut asked.form, "")
         } else {
@@ -229,8 +232,7 @@ impl Compiled {
             (&mut asked.target, joint)
         };
         if ask.sends_hidden {
-            out.push_str(joint);
-            out.push_str(pen.hidden);
+            pen.hidden.write(form, joint, out);
             joint = "&";
         }
         for pair in self.site.always.iter().chain(&ask.pairs) {

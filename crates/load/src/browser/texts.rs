@@ -17,6 +17,10 @@ impl Texts {
         self.ends.len()
     }
 
+    pub(super) fn n_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);

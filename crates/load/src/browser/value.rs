@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::encode::{push_form, push_found, push_path, unescape};
+use super::encode::{is_encoded, push_form, push_found, push_path, unescape};
 use super::page::{Find, VALUES_MAX};
 use super::texts::Texts;
 use crate::random::Random;
@@ -316,9 +316,16 @@ impl Memory {
 
     /// Appends a part of a query or a form; whether there is anything.
     pub(super) fn push_form(&mut self, values: &Values, number: u16, random: &mut Random, out: &mut String) -> bool {
-        let text = self.get(values, number, random);
-        push_form(text, out);
-        !text.is_empty()
+        self.make(values, usize::from(number), random);
+        let slot = &self.slots[usize::from(number)];
+        let are_words = values.all[usize::from(number)].finds.iter().all(Find::takes_words);
+        // A query that stood in a link is encoded as forms are.
+        if slot.is_found && are_words && is_encoded(&slot.text) {
+            push_found(&slot.text, out);
+        } else {
+            push_form(&slot.text, out);
+        }
+        !slot.text.is_empty()
     }
 
     /// Takes what a page gives for a value; a page that gives nothing leaves what is known.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hidden::Hidden;
 use super::page::Tags;
 use super::site::{Asked, Compiled, Judgement, Pen};
 use super::texts::Texts;
@@ -26,6 +27,8 @@ const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
 pub(super) struct Shared {
     pub(super) compiled: Compiled,
     pub(super) origin: Origin,
+    /// What the addresses of its pages begin with.
+    pub(super) address: String,
 }
 
 /// See the module.
@@ -39,9 +42,11 @@ pub(super) struct Visitor {
     jar: Jar,
     /// The page of this interaction.
     asked: Asked,
-    hidden: String,
+    hidden: Hidden,
+    /// The page that was read last in this session.
+    before: String,
     images: Texts,
-    scratch: [String; 2],
+    scratch: [String; 3],
     /// What is sent now, or where a redirect led.
     target: String,
     stage: Stage,
@@ -75,7 +80,8 @@ impl Visitor {
             pauses: Random::of_thoughts(seed, user),
             jar: Jar::default(),
             asked: Asked::default(),
-            hidden: String::new(),
+            hidden: Hidden::default(),
+            before: String::new(),
             images: Texts::default(),
             scratch: Default::default(),
             target: String::new(),
@@ -115,6 +121,7 @@ impl Visitor {
                 self.memory.forget();
                 self.jar.clear();
                 self.hidden.clear();
+                self.before.clear();
             }
             let Self { shared, walk, memory, choices, asked, hidden, .. } = self;
             let compiled = &shared.compiled;
@@ -193,6 +200,7 @@ impl Visitor {
                 self.failure = Some(Failure { class, code: Some(code), message, word });
             }
         }
+        self.before.clone_from(&self.target);
         self.stage = Stage::Image(0);
     }
 
@@ -248,6 +256,12 @@ impl Source<Http> for Visitor {
         request.body.clear();
         if method.has_body() {
             request.headers.push_str(FORM);
+            // Some frameworks take a form over TLS only with the page in which it stood.
+            if !self.before.is_empty() {
+                for part in ["Referer: ", &self.shared.address, &self.before, "\r\n"] {
+                    request.headers.push_str(part);
+                }
+            }
             request.body.extend_from_slice(self.asked.form.as_bytes());
         }
         // What a page says with another status is read too.

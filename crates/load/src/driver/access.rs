@@ -33,3 +33,18 @@ impl fmt::Debug for Access {
         write!(f, "Access({user}@{host}:{port}/{database}, tls {tls:?})")
     }
 }
+
+/// Whether a session setting can be sent, or what is wrong with it.
+pub(super) fn check_setting(name: &str, value: &str) -> Result<(), String> {
+    let is_word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !name.split('.').all(is_word) {
+        return Err(format!("settings: no setting can be named {name:?}"));
+    }
+    if value.contains('\0') {
+        return Err(format!("settings: the value of {name} holds a NUL character"));
+    }
+    Ok(())
+}

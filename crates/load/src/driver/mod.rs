@@ -83,6 +83,9 @@ impl Failure {
     pub(crate) fn lost(context: &str, error: &std::io::Error) -> Self {
         let words = match error.kind() {
             std::io::ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+            std::io::ErrorKind::AddrNotAvailable => {
+                format!("{error}: this machine has no port left for another connection, or no address of this kind")
+            }
             _ => error.to_string(),
         };
         Self::without_code(ErrorClass::Connect, format!("{context}: {words}"))
@@ -216,5 +219,18 @@ pub(crate) fn unprepared(failure: Failure) -> Failure {
             Failure { class: ErrorClass::Statement, ..failure }
         }
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn that_the_ports_of_this_machine_are_used_up_is_told() {
+        let failure = Failure::lost("cannot connect to x:80", &std::io::Error::from_raw_os_error(libc::EADDRNOTAVAIL));
+        assert_eq!(failure.class, ErrorClass::Connect);
+        let words = "this machine has no port left for another connection, or no address of this kind";
+        assert!(failure.message.ends_with(words), "{failure}");
     }
 }

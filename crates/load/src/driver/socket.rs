@@ -28,8 +28,13 @@ pub(super) enum Address {
 const QUEUE_FULL_PAUSE: Duration = Duration::from_millis(5);
 
 impl Address {
-    /// A host that starts with "/" is the directory of the Unix socket.
+    /// A host that starts with "/" is the file of the Unix socket.
     pub(super) fn new(host: &str, port: u16) -> Self {
+        if host.starts_with('/') { Self::Unix(host.into()) } else { Self::tcp(host, port) }
+    }
+
+    /// As PostgreSQL has it: a host that starts with "/" is the directory of the Unix socket.
+    pub(super) fn within(host: &str, port: u16) -> Self {
         if host.starts_with('/') {
             Self::Unix(Path::new(host).join(format!(".s.PGSQL.{port}")))
         } else {
@@ -194,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_host_with_a_slash_is_a_socket_directory() {
-        assert_eq!(Address::new("/run/db", 5433), Address::Unix(PathBuf::from("/run/db/.s.PGSQL.5433")));
-        assert_eq!(Address::new("::1", 5432), Address::tcp("::1", 5432));
+        assert_eq!(Address::within("/run/db", 5433), Address::Unix(PathBuf::from("/run/db/.s.PGSQL.5433")));
+        assert_eq!(Address::within("::1", 5432), Address::tcp("::1", 5432));
     }
 }

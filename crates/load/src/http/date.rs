@@ -1,5 +1,7 @@
 //! Dates in the headers of cookies.
 
+use crate::calendar::days;
+
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// Seconds since 1970 of a date in any of the three forms that HTTP knows; `None` when it is none (RFC 6265, section 5.1.1).
@@ -31,14 +33,6 @@ fn clock(token: &str) -> Option<i64> {
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
     let is_time = (0..24).contains(&hours) && (0..60).contains(&minutes) && (0..61).contains(&seconds);
     is_time.then_some(hours * 3_600 + minutes * 60 + seconds)
-}
-
-/// Days from 1970-01-01 to a day of the Gregorian calendar, counted in eras of 400 years that begin in March.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Where a redirect leads.
 
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// Scheme, host and port of a site, as they stand in its pages' addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,17 @@ impl Origin {
         };
         let host = host.trim_start_matches('[').trim_end_matches(']');
         self.is_encrypted == is_encrypted && self.host.eq_ignore_ascii_case(host) && port == Some(self.port)
+    }
+}
+
+impl fmt::Display for Origin {
+    /// As the addresses of its pages begin.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_encrypted, host, port } = self;
+        let (scheme, usual) = if *is_encrypted { ("https", 443) } else { ("http", 80) };
+        let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
+        write!(f, "{scheme}://{open}{host}{close}")?;
+        if *port == usual { Ok(()) } else { write!(f, ":{port}") }
     }
 }
 
@@ -163,6 +174,6 @@ mod tests {
         let mut target = String::new();
         assert!(redirect(&origin, "/", "https://[::1]/a", &mut target));
         assert!(redirect(&origin, "/", "https://[::1]:443/a", &mut target));
-        assert_eq!(target, "/a");
+        assert_eq!((target.as_str(), origin.to_string().as_str()), ("/a", "https://[::1]"));
     }
 }

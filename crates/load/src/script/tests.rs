@@ -128,13 +128,25 @@ fn statements_become_prepared_ones_and_the_rest_text() {
         "text select 5, 'x5', ':b', b::int",
         "text vacuum t",
         "text begin isolation level repeatable read",
-        "select $1 + $1 [5]",
+        "select $1 + $2 [5, 5]",
         "text insert into t values (5); update t set x = 5",
         "COMMIT",
         "select f(1; 2) []",
         "end",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn each_use_of_a_variable_may_be_of_another_type_as_in_pgbench() {
+    let lines = run("insert into t values (:a, md5(:a::text));", &variables(&[("a", "5")]), &[]);
+    assert_eq!(lines, ["insert into t values ($1, md5($2::text)) [5, 5]", "end"]);
+}
+
+#[test]
+fn a_variable_may_complete_the_name_of_a_table() {
+    let lines = run("select c from sbtest:a where id=:a;", &variables(&[("a", "5")]), &[]);
+    assert_eq!(lines, ["text select c from sbtest5 where id=5", "end"]);
 }
 
 #[test]

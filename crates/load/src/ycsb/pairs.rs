@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::distribution::LengthChooser;
 use super::operation::{Kind, NUMBER_PAUSE, Operation, Operations, Shared};
-use super::rows::Rows;
+use super::rows::{Rows, Share};
 use super::{Workload, check_records, value};
 use crate::pairs::{Command, Pairs, PairsRequest};
 use crate::random::Random;
@@ -161,59 +161,37 @@ impl Sources<Pairs> for YcsbPairRows {
 
     /// The seed is not used: see [`Rows::content_seed`].
     fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<Pairs>> {
-        let n_batches = self.rows.n_records.div_ceil(u64::from(self.rows.batch_rows));
-        let bound = |user: u32| {
-            let share = u128::from(n_batches) * u128::from(user.min(self.n_users));
-            (share / u128::from(self.n_users)) as u64
-        };
-        Box::new(RowSource {
-            rows: self.rows,
-            lengths: self.rows.schema.lengths(),
-            batches: bound(user)..bound(user.saturating_add(1)),
-            batch: 0,
-            is_sent: false,
-        })
+        Box::new(RowSource(Share::new(self.rows, user, self.n_users)))
     }
 }
 
-/// One user's share of the load phase.
-struct RowSource {
-    rows: Rows,
-    lengths: LengthChooser,
-    batches: Range<u64>,
-    batch: u64,
-    is_sent: bool,
-}
+/// One user of the load phase.
+struct RowSource(Share);
 
 impl Source<Pairs> for RowSource {
     fn begin(&mut self) -> Option<u32> {
-        self.batch = self.batches.next()?;
-        self.is_sent = false;
-        Some(0)
+        self.0.begin()
     }
 
     fn step(&mut self, request: &mut PairsRequest) -> Step {
-        if std::mem::replace(&mut self.is_sent, true) {
-            return Step::End;
-        }
-        let full = u64::from(self.rows.batch_rows);
-        let first = self.batch * full;
-        let end = (first + full).min(self.rows.n_records);
-        request.begin(Command::Insert, self.rows.schema.n_fields);
-        for number in self.rows.start + first..self.rows.start + end {
-            request.push_key(|text| self.rows.schema.naming.write(number, text));
-            let mut random = Random::new(self.rows.content_seed, number);
-            for _ in 0..self.rows.schema.n_fields {
-                let length = self.lengths.draw(&mut random);
+        let Some(numbers) = self.0.take() else { return Step::End };
+        let Share { rows, lengths, .. } = &self.0;
+        let n_rows = numbers.end - numbers.start;
+        request.begin(Command::Insert, rows.schema.n_fields);
+        for number in numbers {
+            request.push_key(|text| rows.schema.naming.write(number, text));
+            let mut random = Random::new(rows.content_seed, number);
+            for _ in 0..rows.schema.n_fields {
+                let length = lengths.draw(&mut random);
                 request.push_value(|text| value::write(length, &mut random, text));
             }
         }
-        request.rows = Some((end - first, end - first));
+        request.rows = Some((n_rows, n_rows));
         Step::Request
     }
 
     fn rewind(&mut self) {
-        self.is_sent = false;
+        self.0.rewind();
     }
 }
 

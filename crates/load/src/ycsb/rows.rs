@@ -77,60 +77,71 @@ impl Sources<Sql> for YcsbLoadSources {
 
     /// The seed is not used: see [`Rows::content_seed`].
     fn source(&self, user: u32, _seed: u64) -> Box<dyn Source<Sql>> {
-        let n_batches = self.rows.n_records.div_ceil(u64::from(self.rows.batch_rows));
-        let bound = |user: u32| {
-            let share = u128::from(n_batches) * u128::from(user.min(self.n_users));
-            (share / u128::from(self.n_users)) as u64
-        };
-        Box::new(LoadSource {
-            rows: self.rows,
-            lengths: self.rows.schema.lengths(),
-            batches: bound(user)..bound(user.saturating_add(1)),
-            batch: 0,
-            is_sent: false,
-        })
+        Box::new(LoadSource(Share::new(self.rows, user, self.n_users)))
     }
 }
 
-/// One user's share.
-struct LoadSource {
-    rows: Rows,
-    lengths: LengthChooser,
+/// One user's share of the load phase, batch by batch.
+pub(super) struct Share {
+    pub(super) rows: Rows,
+    pub(super) lengths: LengthChooser,
     batches: Range<u64>,
     batch: u64,
     is_sent: bool,
 }
 
-impl LoadSource {
-    fn numbers(&self) -> Range<u64> {
-        let full = u64::from(self.rows.batch_rows);
-        let first = self.batch * full;
-        self.rows.start + first..self.rows.start + (first + full).min(self.rows.n_records)
+impl Share {
+    /// That of user number `user` of so many.
+    pub(super) fn new(rows: Rows, user: u32, n_users: u32) -> Self {
+        let n_batches = rows.n_records.div_ceil(u64::from(rows.batch_rows));
+        let bound = |user: u32| (u128::from(n_batches) * u128::from(user.min(n_users)) / u128::from(n_users)) as u64;
+        let batches = bound(user)..bound(user.saturating_add(1));
+        Self { rows, lengths: rows.schema.lengths(), batches, batch: 0, is_sent: false }
     }
-}
 
-impl Source<Sql> for LoadSource {
-    fn begin(&mut self) -> Option<u32> {
+    /// Goes on to the next batch, whose only label it gives.
+    pub(super) fn begin(&mut self) -> Option<u32> {
         self.batch = self.batches.next()?;
         self.is_sent = false;
         Some(0)
     }
 
-    fn step(&mut self, request: &mut SqlRequest) -> Step {
-        if self.is_sent {
-            return Step::End;
+    /// The numbers of the batch's records; `None` when they were taken already.
+    pub(super) fn take(&mut self) -> Option<Range<u64>> {
+        if std::mem::replace(&mut self.is_sent, true) {
+            return None;
         }
-        self.is_sent = true;
-        let numbers = self.numbers();
+        let full = u64::from(self.rows.batch_rows);
+        let first = self.batch * full;
+        Some(self.rows.start + first..self.rows.start + (first + full).min(self.rows.n_records))
+    }
+
+    /// The same batch again.
+    pub(super) fn rewind(&mut self) {
+        self.is_sent = false;
+    }
+}
+
+/// One user.
+struct LoadSource(Share);
+
+impl Source<Sql> for LoadSource {
+    fn begin(&mut self) -> Option<u32> {
+        self.0.begin()
+    }
+
+    fn step(&mut self, request: &mut SqlRequest) -> Step {
+        let Some(numbers) = self.0.take() else { return Step::End };
+        let Share { rows, lengths, .. } = &self.0;
         let n_rows = numbers.end - numbers.start;
-        let is_short = self.batch > 0 && n_rows < u64::from(self.rows.batch_rows);
+        let is_short = n_rows < u64::from(rows.batch_rows).min(rows.n_records);
         request.command = SqlCommand::Prepared(u32::from(is_short));
         request.params.clear();
         for number in numbers {
-            request.params.push_written(|text| self.rows.schema.naming.write(number, text));
-            let mut random = Random::new(self.rows.content_seed, number);
-            for _ in 0..self.rows.schema.n_fields {
-                value::push(&self.lengths, &mut random, &mut request.params);
+            request.params.push_written(|text| rows.schema.naming.write(number, text));
+            let mut random = Random::new(rows.content_seed, number);
+            for _ in 0..rows.schema.n_fields {
+                value::push(lengths, &mut random, &mut request.params);
             }
         }
         request.expect = Expect { rows: Some((n_rows, n_rows)), column_bytes: None };
@@ -139,7 +150,7 @@ impl Source<Sql> for LoadSource {
     }
 
     fn rewind(&mut self) {
-        self.is_sent = false;
+        self.0.rewind();
     }
 }
 

@@ -54,6 +54,73 @@ fn what_stands_in_a_comment_and_an_image_without_an_address_are_not_asked_for() 
 }
 
 #[test]
+fn attributes_are_read_with_spaces_around_their_signs() {
+    let page = "<img alt = 'a' src =\n\"/1.png\"><img src= /2.png><img checked src=/3.png>\
+                <input type = hidden name = \"n\" value = 'v w'>";
+    let send = state("send", vec![Ask { method: Method::Post, sends_hidden: true, ..ask(text("/send")) }]);
+    let mut source = browser(ring(vec![state("form", vec![ask(text("/form"))]), send], Vec::new()));
+    let site = |request: &HttpRequest| ok(if request.target == "/form" { page } else { "" });
+    assert_eq!(interact(&mut *source, site).0, ["GET /form", "GET /1.png", "GET /2.png", "GET /3.png"]);
+    assert_eq!(interact(&mut *source, site).0, ["POST /send n=v%20w"]);
+}
+
+#[test]
+fn addresses_are_relative_to_the_base_of_a_page() {
+    let asked = |page: &str| {
+        let site = |request: &HttpRequest| ok(if request.target == "/a/b/c" { page } else { "" });
+        interact(&mut *browser(single(state("a", vec![ask(text("/a/b/c"))]))), site).0.split_off(1)
+    };
+    let images = "<img src=1.png><img src=/2.png><img src=http://shop/3.png>";
+    let with = |base: &str| asked(&format!("<base {base}>{images}<base href=/no/>"));
+    assert_eq!(with("target=x"), ["GET /a/b/1.png", "GET /2.png", "GET /3.png"]);
+    assert_eq!(with("href=\"http://shop/app/\""), ["GET /app/1.png", "GET /2.png", "GET /3.png"]);
+    assert_eq!(with("href='..'"), ["GET /a/1.png", "GET /2.png", "GET /3.png"]);
+    assert_eq!(with("href=https://elsewhere/"), ["GET /3.png"]);
+}
+
+#[test]
+fn pages_in_other_characters_than_unicode_are_read() {
+    let page = b"<img src='/caf\xe9&amp;.png'><input type=hidden name=\"caf\xe9\" value=\"\xfc&#43;\xc3\xa9\">";
+    let send = state("send", vec![Ask { method: Method::Post, sends_hidden: true, ..ask(text("/send")) }]);
+    let mut source = browser(ring(vec![state("form", vec![ask(text("/form"))]), send], Vec::new()));
+    let site = |_: &HttpRequest| HttpAnswer { status: 200, body: page.to_vec(), ..HttpAnswer::default() };
+    assert_eq!(interact(&mut *source, site).0, ["GET /form", "GET /caf%E9&.png"]);
+    assert_eq!(interact(&mut *source, site).0[0], "POST /send caf%E9=%FC%2B%C3%A9");
+}
+
+#[test]
+fn the_state_of_a_page_is_sent_back_as_a_whole() {
+    let (state_of_page, too_long) = ("s/".repeat(20_000), "x".repeat(127 * 1024));
+    let field = |name: &str, value: &str| format!("<input type=hidden name={name} value=\"{value}\">");
+    let page = [field("a", "1"), field("view", &state_of_page), field("no", &too_long), field("b", "2")].concat();
+    let send = state("send", vec![Ask { method: Method::Post, sends_hidden: true, ..ask(text("/send")) }]);
+    let mut source = browser(ring(vec![state("form", vec![ask(text("/form"))]), send], Vec::new()));
+    interact(&mut *source, |_| ok(&page));
+    let sent = interact(&mut *source, |_| ok("")).0;
+    assert!(sent == [format!("POST /send a=1&view={}&b=2", "s%2F".repeat(20_000))], "{} bytes", sent[0].len());
+}
+
+#[test]
+fn a_form_is_sent_with_the_page_in_which_it_stood() {
+    let site = |request: &HttpRequest| match &request.target[..] {
+        "/form" => HttpAnswer { status: 302, location: "/form?n=1".to_owned(), ..HttpAnswer::default() },
+        _ => ok("<img src=/a.png>"),
+    };
+    let send = state("send", vec![Ask { method: Method::Post, ..ask(text("/send")) }]);
+    for (session, sent) in [(SESSION, "Referer: http://shop/form?n=1\r\n"), (Session { start: 1, ..SESSION }, "")] {
+        let states = vec![state("form", vec![ask(text("/form"))]), send.clone()];
+        let (mut source, mut headers) = (browser(Site { session, ..ring(states, Vec::new()) }), Vec::new());
+        for _ in 0..2 {
+            interact(&mut *source, |request| {
+                headers.extend(request.method.has_body().then(|| request.headers.clone()));
+                site(request)
+            });
+        }
+        assert_eq!(headers, [format!("Content-Type: application/x-www-form-urlencoded\r\n{sent}")]);
+    }
+}
+
+#[test]
 fn a_form_is_sent_once_however_often_its_answer_is_elsewhere() {
     let form = state("buy", vec![Ask { method: Method::Post, ..ask(text("/buy")) }]);
     let site = |request: &HttpRequest| {
@@ -143,6 +210,40 @@ fn what_pages_give_is_asked_for_and_forms_are_sent_back() {
     let (lines, _) = interact(&mut *source, |_| ok(form));
     assert!(["GET /item/7", "GET /item/8%20b&c"].contains(&&lines[0][..]), "{lines:?}");
     assert_eq!(interact(&mut *source, |_| ok("")).0, ["POST /buy x%20y=a%26b%3D%C3%A9&n=&how%20many=1%20%26"]);
+}
+
+#[test]
+fn the_fields_of_one_form_are_sent_as_by_a_browser() {
+    let page = "<input type=hidden name=a value=0><form action='/logout;id=1'><input type=hidden name=_method value=delete></form>\
+                <FORM method=post action=\"cart/add?x\"><input type=hidden name=item value=1></FORM><form></form>\
+                <form action=cart/add><input type=hidden name=item value=2><input type=hidden name=b value=3></form>";
+    let send = |path: &str| Ask { method: Method::Post, sends_hidden: true, ..ask(text(path)) };
+    let sent = |path: &str| {
+        let mut source =
+            browser(ring(vec![state("form", vec![ask(text("/"))]), state("send", vec![send(path)])], vec![]));
+        let once = |_| {
+            interact(&mut *source, |_| ok(page));
+            interact(&mut *source, |_| ok("")).0.remove(0)
+        };
+        (0..50).map(once).collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(sent("/cart/add"), ["POST /cart/add item=1", "POST /cart/add item=2&b=3"]);
+    assert_eq!(sent("/logout?now"), ["POST /logout?now _method=delete"]);
+    assert_eq!(sent("/elsewhere"), ["POST /elsewhere a=0&_method=delete&item=1&item=2&b=3"]);
+}
+
+#[test]
+fn a_part_of_an_address_is_sent_as_it_stood() {
+    let found = |find| Value { finds: vec![find], ..value(Kind::Nothing) };
+    let values = vec![found(Find::new("category=", None)), found(Find::new("token=", Some(b'"')))];
+    let list = State { picks: vec![0, 1], ..state("list", vec![ask(text("/list"))]) };
+    let pair = |name: &str, number| Pair { name: text(name), value: vec![Piece::Value(number)] };
+    let search = state("search", vec![Ask { pairs: vec![pair("q", 0), pair("t", 1)], ..ask(text("/search")) }]);
+    let mut source = browser(ring(vec![list, search], values));
+    for (category, sent) in [("Arts+%26+Crafts", "Arts+%26+Crafts"), ("c++", "c%2B%2B"), ("5%", "5%25")] {
+        interact(&mut *source, |_| ok(&format!("<a href='/search?category={category}'> token=a%3D\"")));
+        assert_eq!(interact(&mut *source, |_| ok("")).0, [format!("GET /search?q={sent}&t=a%253D")]);
+    }
 }
 
 #[test]

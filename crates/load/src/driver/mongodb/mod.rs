@@ -47,11 +47,7 @@ impl Mongodb {
                 _ => return Err(format!("settings: {name} is not known; there is authSource")),
             }
         }
-        let address = if access.host.starts_with('/') {
-            Address::Unix(access.host.clone().into())
-        } else {
-            Address::tcp(&access.host, access.port)
-        };
+        let address = Address::new(&access.host, access.port);
         Ok(Self { door: Arc::new(Door { access, address, tls, users_of }), collection: collection.into() })
     }
 }

@@ -117,14 +117,14 @@ pub(super) async fn enter(door: &Door, access: &Access) -> Result<Entered, Failu
     if !access.database.is_empty() {
         agreed.capabilities |= capability::CONNECT_WITH_DB;
     }
-    let mut is_secret = door.is_local();
-    if wants_tls(door, &greeting, &context)? {
+    let is_encrypted = wants_tls(door, &greeting, &context)?;
+    if is_encrypted {
         agreed.capabilities |= capability::SSL;
         wire = encrypt(wire, door, agreed).await.map_err(|error| Failure::lost(&context, &error))?;
-        is_secret = true;
     }
-    let proof = Proof { password: access.password.as_deref().unwrap_or_default(), is_secret };
-    let first = if proof.is_known(&greeting.plugin) { &*greeting.plugin } else { NATIVE };
+    let password = access.password.as_deref().unwrap_or_default();
+    let proof = Proof { password, is_encrypted, is_secret: is_encrypted || door.is_local() };
+    let first = if matches!(&*greeting.plugin, NATIVE | CACHING_SHA2) { &*greeting.plugin } else { NATIVE };
     let answer = proof.first_answer(first, &greeting.challenge)?;
     put_response(wire.answer(), agreed, access, first, &answer);
     wire.send().await.map_err(|error| Failure::lost(&context, &error))?;
@@ -265,25 +265,24 @@ async fn prove(
     }
 }
 
-/// The password, and whether nobody else can read what is sent.
+/// The password, and how it may be sent.
 #[derive(Clone, Copy)]
 struct Proof<'a> {
     password: &'a str,
+    /// Also over a Unix socket, `sha256_password` wants the server's public key where this is not so.
+    is_encrypted: bool,
+    /// Whether nobody else can read what is sent.
     is_secret: bool,
 }
 
 impl Proof<'_> {
-    fn is_known(self, plugin: &str) -> bool {
-        matches!(plugin, NATIVE | CACHING_SHA2)
-    }
-
     fn first_answer(self, plugin: &str, challenge: &[u8]) -> Result<Vec<u8>, Failure> {
         match plugin {
             NATIVE | CACHING_SHA2 if self.password.is_empty() => Ok(Vec::new()),
             NATIVE => Ok(native_answer(self.password, scramble(challenge))),
             CACHING_SHA2 => Ok(sha2_answer(self.password, scramble(challenge))),
             CLEAR => self.clear(CLEAR),
-            SHA256_PASSWORD if self.is_secret || self.password.is_empty() => {
+            SHA256_PASSWORD if self.is_encrypted || self.password.is_empty() => {
                 Ok([self.password.as_bytes(), b"\0"].concat())
             }
             SHA256_PASSWORD => Ok(vec![SHA256_KEY_WANTED]),
@@ -401,11 +400,13 @@ mod tests {
 
     #[test]
     fn a_password_is_not_sent_where_others_can_read_it() {
-        let proof = Proof { password: "secret", is_secret: false };
+        let proof = Proof { password: "secret", is_encrypted: false, is_secret: false };
         let text = proof.first_answer(CLEAR, b"").expect_err("refused").message;
         assert!(text.contains("over a Unix socket or TLS only") && !text.contains("secret"), "{text}");
         let proof = Proof { is_secret: true, ..proof };
         assert_eq!(proof.first_answer(CLEAR, b""), Ok(b"secret\0".to_vec()));
+        let sha256 = |is_encrypted| Proof { is_encrypted, ..proof }.first_answer(SHA256_PASSWORD, b"");
+        assert_eq!([sha256(false), sha256(true)], [Ok(vec![SHA256_KEY_WANTED]), Ok(b"secret\0".to_vec())]);
         let text = proof.first_answer("parsec", b"").expect_err("refused").message;
         assert!(text.starts_with("the user is authenticated by parsec, which is not supported"), "{text}");
         assert_eq!(proof.first_answer(ED25519, &[1; 32]).map(|signature| signature.len()), Ok(64));

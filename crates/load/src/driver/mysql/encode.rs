@@ -2,6 +2,7 @@
 
 use super::row::Column;
 use crate::driver::Failure;
+use crate::driver::access::check_setting;
 use crate::sql::{Param, Params};
 
 pub(super) const COM_QUIT: u8 = 0x01;
@@ -93,16 +94,7 @@ fn type_of(param: Param<'_>) -> u8 {
 
 /// `SET SESSION`; numbers go as they are, because the server refuses to take them as text.
 pub(super) fn set_statement(name: &str, value: &str) -> Result<String, String> {
-    let is_word = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if !name.split('.').all(is_word) {
-        return Err(format!("settings: no setting can be named {name:?}"));
-    }
-    if value.contains('\0') {
-        return Err(format!("settings: the value of {name} holds a NUL character"));
-    }
+    check_setting(name, value)?;
     // What parses as a number in Rust but not in SQL are words: inf, nan.
     let is_number = value.parse::<f64>().is_ok() && value.ends_with(|c: char| c.is_ascii_digit());
     if is_number {

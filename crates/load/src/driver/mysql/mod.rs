@@ -17,7 +17,6 @@ mod rsa;
 mod session;
 mod wire;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::cancel::Killer;
@@ -58,11 +57,7 @@ impl Mysql {
         let settings = access.settings.iter().map(|(name, value)| encode::set_statement(name, value));
         let settings = settings.collect::<Result<_, _>>()?;
         let tls = Tls::new(access.tls, &access.tls_files)?;
-        let address = if access.host.starts_with('/') {
-            Address::Unix(PathBuf::from(&access.host))
-        } else {
-            Address::tcp(&access.host, access.port)
-        };
+        let address = Address::new(&access.host, access.port);
         let (access, door) = (Arc::new(access), Arc::new(Door { address, tls }));
         let killer = Arc::new(Killer::new(Arc::clone(&access), Arc::clone(&door)));
         Ok(Self { access, door, killer, settings, statements })
@@ -123,6 +118,6 @@ mod tests {
     fn a_host_with_a_slash_is_a_socket() {
         let access = Access { host: "/run/db.sock".to_owned(), ..Access::default() };
         let driver = Mysql::new(access, Arc::new([])).expect("sound");
-        assert_eq!(driver.door.address, Address::Unix(PathBuf::from("/run/db.sock")));
+        assert_eq!(driver.door.address, Address::Unix("/run/db.sock".into()));
     }
 }

@@ -6,7 +6,7 @@ use super::failure;
 use super::fields::Fields;
 use super::link::Link;
 use super::row::Column;
-use crate::driver::{ErrorClass, Failure, Session};
+use crate::driver::{Failure, Session};
 use crate::sql::{Sql, SqlAnswer, SqlCommand, SqlRequest};
 
 /// One connection to a MySQL or MariaDB server.
@@ -32,12 +32,9 @@ impl MysqlSession {
     pub(super) async fn prepare(&mut self, text: &str) -> Result<(), Failure> {
         let number = self.statements.len() + 1;
         self.link.is_lost = true;
-        let prepared = self.describe(text).await.map_err(|failure| Failure {
-            // What the server says of a statement while it has the resources for it is about the statement.
-            class: if failure.class == ErrorClass::Other { ErrorClass::Statement } else { failure.class },
-            message: format!("statement {number}: {}", failure.message),
-            ..failure
-        })?;
+        let named =
+            |failure: Failure| Failure { message: format!("statement {number}: {}", failure.message), ..failure };
+        let prepared = self.describe(text).await.map_err(named)?;
         self.statements.push(prepared);
         self.link.is_lost = false;
         Ok(())

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use self::stream::Door;
 use self::wire::Wire;
+use super::access::check_setting;
 use super::socket::Address;
 use super::tls::Tls;
 use super::{Driver, Failure, refused, unprepared};
@@ -46,7 +47,7 @@ impl Postgres {
         let settings = access.settings.iter().map(|(name, value)| set_statement(name, value));
         let settings: String = settings.collect::<Result<_, _>>()?;
         let tls = Tls::new(access.tls, &access.tls_files)?;
-        let door = Arc::new(Door { address: Address::new(&access.host, access.port), tls });
+        let door = Arc::new(Door { address: Address::within(&access.host, access.port), tls });
         Ok(Self { access: Arc::new(access), door, settings: settings.into(), statements })
     }
 }
@@ -73,16 +74,7 @@ impl Driver for Postgres {
 
 /// `set_config` and not SET, because it takes lists (`search_path`) as the configuration file writes them.
 fn set_statement(name: &str, value: &str) -> Result<String, String> {
-    let is_word = |part: &str| {
-        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-    };
-    if !name.split('.').all(is_word) {
-        return Err(format!("settings: no setting can be named {name:?}"));
-    }
-    if value.contains('\0') {
-        return Err(format!("settings: the value of {name} holds a NUL character"));
-    }
+    check_setting(name, value)?;
     let value = value.replace('\\', r"\\").replace('\'', "''");
     Ok(format!("SELECT pg_catalog.set_config('{name}', E'{value}', false);"))
 }

@@ -122,11 +122,12 @@ impl Compiler<'_> {
             Kind::Begin => return Ok(Step::Begin),
             Kind::Commit => return Ok(Step::Commit),
             Kind::Rollback => return Ok(Step::Rollback),
-            Kind::Query if self.mode == Mode::Prepared && !template.has_quoted => {}
+            Kind::Query if self.mode == Mode::Prepared && !template.is_text_only => {}
             _ => return Ok(written(self.fragments(&template)?, effect, stored)),
         }
         self.fragments(&template)?;
-        let (text, names) = template.prepared(dialect, &|_| false)?;
+        // As pgbench: each use may be of another type, and PostgreSQL gives a number one type.
+        let (text, names) = template.prepared(dialect, &|_| true)?;
         let bindings = names.iter().filter_map(|name| self.names.find(name)).map(Binding::of).collect();
         Ok(Step::Prepared(self.statements.add(text), bindings, stored))
     }

@@ -99,7 +99,7 @@ fn split<'p, 'a>(list: &'p [Piece<'a>]) -> Vec<&'p [Piece<'a>]> {
 fn name(item: &[Piece<'_>]) -> Option<String> {
     const NO_ALIAS: [&str; 4] = ["end", "null", "true", "false"];
     let is_name = |piece: &Piece<'_>| match piece.unit {
-        Unit::Word => !piece.text.starts_with(|first: char| first.is_ascii_digit()) && !is_word(piece, &NO_ALIAS),
+        Unit::Word => piece.is_name() && !is_word(piece, &NO_ALIAS),
         Unit::Quoted => piece.text.starts_with(['"', '`']),
         _ => false,
     };

@@ -31,6 +31,13 @@ pub(in super::super) struct Piece<'a> {
     pub(in super::super) offset: usize,
 }
 
+impl Piece<'_> {
+    /// Whether it is a word that is no number.
+    pub(super) fn is_name(&self) -> bool {
+        self.unit == Unit::Word && !self.text.starts_with(|first: char| first.is_ascii_digit())
+    }
+}
+
 /// All units of a text in order; their texts joined are the text.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Units<'a> {

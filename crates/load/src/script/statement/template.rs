@@ -18,8 +18,8 @@ pub(in super::super) enum Part<'a> {
 #[derive(Debug)]
 pub(in super::super) struct Template<'a> {
     pub(in super::super) parts: Vec<Part<'a>>,
-    /// Whether a placeholder stands in a string, so that only its text can be put there.
-    pub(in super::super) has_quoted: bool,
+    /// Whether a placeholder stands in a string, or goes on a name, so that only its text can be put there.
+    pub(in super::super) is_text_only: bool,
     /// Where the driver's own kind of placeholder stands.
     foreign: Option<usize>,
 }
@@ -33,26 +33,30 @@ impl<'a> Template<'a> {
         dialect: Dialect,
         is_known: &dyn Fn(&str) -> bool,
     ) -> Result<Self, Mistake> {
-        let mut template = Self { parts: Vec::new(), has_quoted: false, foreign: None };
-        let mut previous = Unit::Space;
+        let mut template = Self { parts: Vec::new(), is_text_only: false, foreign: None };
+        let mut before = None::<Piece<'_>>;
         for piece in Units::new(&source[..end], start, dialect) {
             match piece.unit {
                 Unit::LineComment => {}
                 Unit::Unterminated => return Err(Mistake::new(piece.offset, "a string or comment that does not end")),
-                Unit::Placeholder => template.parts.push(Part::Name(&piece.text[1..], piece.offset)),
+                Unit::Placeholder => {
+                    template.is_text_only |= before.is_some_and(|piece| piece.is_name());
+                    template.parts.push(Part::Name(&piece.text[1..], piece.offset));
+                }
                 Unit::Quoted => template.quoted(piece, is_known),
                 _ => template.parts.push(Part::Sql(piece.text)),
             }
             let is_foreign = match dialect {
                 Dialect::Postgres => {
-                    previous == Unit::Sign(b'$') && piece.text.starts_with(|c: char| c.is_ascii_digit())
+                    before.is_some_and(|piece| piece.unit == Unit::Sign(b'$'))
+                        && piece.text.starts_with(|c: char| c.is_ascii_digit())
                 }
                 Dialect::Mysql | Dialect::Cql => piece.unit == Unit::Sign(b'?'),
             };
             if is_foreign {
                 template.foreign.get_or_insert(piece.offset);
             }
-            previous = piece.unit;
+            before = Some(piece);
         }
         Ok(template)
     }
@@ -64,11 +68,22 @@ impl<'a> Template<'a> {
             let name = &after[..after.bytes().position(|byte| !is_name(byte)).unwrap_or(after.len())];
             if colon >= rest && is_known(name) {
                 self.parts.extend([Part::Sql(&piece.text[rest..colon]), Part::Name(name, piece.offset + colon)]);
-                self.has_quoted = true;
+                self.is_text_only = true;
                 rest = colon + 1 + name.len();
             }
         }
         self.parts.push(Part::Sql(&piece.text[rest..]));
+    }
+
+    /// Whether it writes values that stand in it into columns, each of its column's type, and no use of one depends on another:
+    /// `:a IS NULL` says nothing of a type.
+    pub(in super::super) fn assigns_values(&self) -> bool {
+        let is_word = |sql: &&str| sql.starts_with(|first: char| first.is_ascii_alphabetic());
+        let sql = |part: &Part<'a>| if let Part::Sql(sql) = *part { Some(sql) } else { None };
+        let is_one_of = |word: &str, known: [&str; 2]| known.iter().any(|other| word.eq_ignore_ascii_case(other));
+        let mut words = self.parts.iter().filter_map(sql).filter(is_word);
+        words.next().is_some_and(|first| is_one_of(first, ["insert", "update"]))
+            && !words.any(|word| is_one_of(word, ["select", "is"]))
     }
 
     /// The text to prepare and the names of its parameters in order. A name's number is reused unless `is_fresh` says that
@@ -126,10 +141,24 @@ mod tests {
     #[test]
     fn known_names_within_quotes_are_placeholders() {
         let template = read("select 'x:a:b'", Dialect::Postgres);
-        assert!(template.has_quoted);
+        assert!(template.is_text_only);
         let expected = [Part::Sql("select"), Part::Sql(" "), Part::Sql("'x"), Part::Name("a", 9), Part::Sql(":b'")];
         assert_eq!(template.parts, expected);
-        assert!(!read("select '12:30', ':b'", Dialect::Postgres).has_quoted);
+        assert!(!read("select '12:30', ':b'", Dialect::Postgres).is_text_only);
+    }
+
+    #[test]
+    fn a_name_that_a_placeholder_completes_has_no_parameter() {
+        assert!(read("select 1 from t_:a", Dialect::Postgres).is_text_only);
+        assert!(!read("select f(:a),:b[1:a] from t where c=:a", Dialect::Postgres).is_text_only);
+    }
+
+    #[test]
+    fn values_for_columns_are_told_from_those_of_a_query() {
+        let assigns = |text| read(text, Dialect::Postgres).assigns_values();
+        assert!(assigns("/*+ x */ Insert into t values (:a, 'select', \"select\") -- select"));
+        assert!(assigns("update t set a = :a") && !assigns("update t set a = 1 where b = :a or :a IS NULL"));
+        assert!(!assigns("insert into t (Select :a)") && !assigns("select 'insert'"));
     }
 
     #[test]
