@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from trimtab.records import Endpoint
+from trimtab.study.driven import loaded_tier
 from trimtab.study.file import StudyFile
-from trimtab.study.stage import loaded_tier
 from trimtab.systems import Tier
 from trimtab.systems.store_probe import STORES
 from trimtab.workload import Workload

@@ -6,6 +6,7 @@ import itertools
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -418,3 +419,15 @@ def test_a_before_that_takes_too_long_and_may_not_be_killed_is_told(
     for process in spared:
         process.kill()
         process.wait()
+
+
+def test_a_run_that_gets_no_file_for_its_output_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    run = made(tmp_path, command="true").start(ENDPOINT, seed=1, duration_s=60.0)
+    while not run.log().errors and not run.is_done:
+        time.sleep(0.01)
+    log = run.stop()
+    assert log.errors[0] == "command: cannot run 'true': No space left on device"

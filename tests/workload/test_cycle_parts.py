@@ -13,6 +13,7 @@ from trimtab.records import Endpoint
 from trimtab.workload import CycledWorkload, DeployedWorkload, Deployment, StartState
 from trimtab.workload.base import RightsWorkload
 from trimtab.workload.command import CommandWorkload
+from trimtab.workload.pgbench import PgbenchWorkload
 from trimtab.workload.rubis.workload import RubisWorkload
 from trimtab.workload.sql.workload import SqlWorkload
 from trimtab.workload.tpch.workload import TpchWorkload
@@ -145,3 +146,14 @@ def test_a_copy_that_cannot_be_dropped_does_not_keep_the_others(monkeypatch: pyt
     with pytest.raises(LoadError, match="trimtab_ycsb_100_run: somebody uses it"):
         context.clean_up(THERE)
     assert copies.there == ["trimtab_ycsb_100_run"]
+
+
+def test_a_start_state_of_one_context_is_not_overruled_by_what_the_others_need() -> None:
+    made = cycle(YcsbWorkload, {"workload": "a"}, {"workload": "b", "start_state": "none"}, {"workload": "c"})
+    places = [made.under(visit.context).inner.database.name for visit in made.cycle.visits]  # type: ignore[attr-defined]
+    assert places == ["trimtab_ycsb_100000_run", "trimtab_ycsb_100000", "trimtab_ycsb_100000_run"]
+
+
+def test_a_user_s_database_that_no_context_copies_is_not_copied_for_a_cycle() -> None:
+    made = cycle(PgbenchWorkload, *[{"script": script, "database": "shop"} for script in ("tpcb-like", "select-only")])
+    assert made.copies == ()

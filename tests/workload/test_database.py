@@ -141,6 +141,36 @@ def test_a_role_that_may_make_no_database_keeps_the_one_that_it_was_given(clean:
             admin.execute("DROP ROLE loader")
 
 
+def test_what_another_user_has_made_is_said_to_be_theirs(clean: Endpoint) -> None:
+    ensure(clean, WANTED, _quiet)
+    clone(clean, "trimtab_thing", "trimtab_thing_run")
+    with connect(clean) as admin:
+        admin.execute("CREATE ROLE other LOGIN CREATEDB")
+    there = replace(clean, user="other")
+    try:
+        with pytest.raises(LoadError, match="user=other may not use database=trimtab_thing: permission denied") as used:
+            ensure(there, WANTED, _quiet)
+        assert "another user has made it: log in as that one" in str(used.value.hint)
+        with pytest.raises(LoadError, match="cannot drop database=trimtab_thing_run: must be owner") as dropped:
+            drop_clone(there, "trimtab_thing_run")
+        assert dropped.value.hint == "another user has made it: drop it as that one"
+    finally:
+        with connect(clean) as admin:
+            admin.execute("DROP ROLE other")
+
+
+def test_a_database_in_which_trimtab_s_own_sessions_are_is_not_copied(clean: Endpoint) -> None:
+    """A study keeps connections in the database of the target's url."""
+    ensure(clean, WANTED, _quiet)
+    inside = clean.with_database("trimtab_thing")
+    with (
+        connect(inside),
+        pytest.raises(LoadError, match="cannot be copied: it is the one of the target's url, and Trimtab") as caught,
+    ):
+        clone(inside, "trimtab_thing", "trimtab_thing_run")
+    assert caught.value.hint == "let the target's url and [workload] name different databases"
+
+
 def test_a_server_that_takes_no_writes_is_said(clean: Endpoint) -> None:
     there = replace(clean, options={"options": "-c default_transaction_read_only=on"})
     with pytest.raises(LoadError, match="database=trimtab_thing cannot be made: the server takes no writes") as caught:

@@ -9,6 +9,9 @@ import pytest
 from trimtab.errors import LoadError, UsageError
 from trimtab.workload import LoadModel
 from trimtab.workload.load_model import Ramp, Sine, Steps
+from trimtab.workload.oltp import OltpWorkload
+from trimtab.workload.rubis.workload import RubisWorkload
+from trimtab.workload.ycsb import YcsbWorkload
 
 
 def test_an_empty_table_is_a_closed_loop() -> None:
@@ -159,3 +162,11 @@ def test_at_full_speed_nobody_pauses(table: dict[str, Any]) -> None:
     assert eager.plain() == LoadModel().plain()
     assert (eager.users, eager.generators) == (16, asked.generators)
     assert LoadModel.from_settings({"users": 3, **table}).at_full_speed().users == 3
+
+
+@pytest.mark.parametrize(("kind", "key"), [(YcsbWorkload, "threads"), (RubisWorkload, "rate"), (OltpWorkload, "start")])
+def test_a_key_of_the_load_in_the_table_above_is_sent_where_it_belongs(kind: Any, key: str) -> None:
+    """By its letters alone it would be taken for read, rate_of or start_state."""
+    with pytest.raises(UsageError, match=rf"unknown key in \[workload\]: {key}=4") as caught:
+        kind.from_settings({"kind": kind.kind, key: 4})
+    assert caught.value.hint == f"{key} belongs to [workload.load]"

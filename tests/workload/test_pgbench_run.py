@@ -237,3 +237,13 @@ def test_tables_of_a_database_without_pgbench(server: Endpoint) -> None:
     workload = builtin("tpcb-like", database="postgres")
     with pytest.raises(LoadError, match=r"script='tpcb-like': relation \"pgbench_accounts\" does not exist"):
         workload.prepare(server, quiet)
+
+
+def test_that_a_database_of_the_user_s_is_written_to_is_told(prepared: Endpoint, tmp_path: Path) -> None:
+    lines: list[str] = []
+    own(tmp_path, count="SELECT 1;").prepare(prepared, lines.append)
+    (line,) = lines
+    assert line.startswith(f"runs use database={OWN} itself: what the scripts write stays in it")
+    table = {"scripts": ["count.sql"], "database": OWN, "start_state": "none"}
+    PgbenchWorkload.from_settings(table, directory=tmp_path).prepare(prepared, lines.append)
+    assert len(lines) == 1

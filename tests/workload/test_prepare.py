@@ -196,6 +196,23 @@ def test_a_full_disk_is_refused_before_anything_is_written(fresh: Endpoint) -> N
     assert not exists(fresh)
 
 
+def test_what_an_interrupted_load_has_left_does_not_count_against_the_next_one(fresh: Endpoint) -> None:
+    load(fresh)
+    execute(fresh, "UPDATE trimtab_data SET content = replace(content, '\"loaded\"', '\"loading\"')")
+    room = Disk(server=lambda there, session: 40_000_000 - there.size_bytes(session, DATABASE))
+    lines: list[str] = []
+    assert not load(fresh, lines, disk=room)
+    assert f"the last load of {DATABASE} was interrupted; loading again" in lines
+    assert load(fresh)
+
+
+def test_what_another_user_has_loaded_is_said_to_be_theirs(fresh: Endpoint, weak: Endpoint) -> None:
+    load(fresh)
+    with pytest.raises(LoadError, match=f"user=weak may not use database={DATABASE}: permission denied for") as caught:
+        load(weak)
+    assert "another user has made it" in (caught.value.hint or "")
+
+
 def test_a_server_disk_that_cannot_be_seen_is_said(fresh: Endpoint) -> None:
     lines: list[str] = []
     load(fresh, lines, disk=Disk(server=lambda there, session: None))

@@ -93,6 +93,7 @@ def test_scales_that_look_alike_have_databases_of_their_own() -> None:
         ({"mix": {"six": 4}}, "unknown query in mix: six=4", "q1 to q22"),
         ({"mix": {"q6": -4}}, "mix.q6=-4 is not a number of streams", "from 0 to 1000"),
         ({"mix": "-4Q6"}, "mix.q6=-4 is not a number of streams", "from 0 to 1000"),
+        ({"mix": "-Q6"}, "mix='-Q6' cannot be read at '-Q6'", "for example"),
         ({"mix": {"q6": 1.5}}, "mix.q6=1.5 is not a number of streams", "from 0 to 1000"),
         ({"mix": {"q6": 0}}, "runs nothing", "for example"),
         ({"mix": {}}, "runs nothing", "for example"),

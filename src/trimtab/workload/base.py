@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from trimtab.errors import LoadError
 from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Context, DataRights, Endpoint
 
@@ -29,6 +30,7 @@ __all__ = [
     "ThreadedWorkload",
     "Workload",
     "arrivals_s",
+    "require_protocol",
 ]
 
 
@@ -158,6 +160,15 @@ class Workload(Protocol):
     def context(self) -> Context: ...
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation: ...
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun: ...
+
+
+def require_protocol(kind: str, protocols: Sequence[str], endpoint: Endpoint) -> None:
+    """Raises LoadError when a workload of that kind, which drives these protocols, cannot drive the endpoint's."""
+    if endpoint.protocol not in protocols:
+        raise LoadError(
+            f"workload={kind} cannot drive protocol={endpoint.protocol}",
+            hint=f"use a target that speaks one of: {', '.join(protocols)}",
+        )
 
 
 @runtime_checkable

@@ -192,8 +192,8 @@ class CycledWorkload:
         named = [_Row.of(row, number, base) for number, row in enumerate(rows, 1)]
         _require_distinct([row.name for row in named])
         made = [row.made(make, {}) for row in named]
-        if "start_state" not in base and any(w.context.read_share < 1 for w in made):
-            # One that writes must not change the data as prepared, and all must run on the same.
+        if "start_state" not in base and any(isinstance(w, CopyingWorkload) and w.copies for w in made):
+            # What one writes to a copy of the data, the others must find there.
             made = [row.made(make, _one_copy(made[0])) for row in named]
         if not is_fresh:
             _require_lasting(made, [row.name for row in named])
@@ -309,9 +309,10 @@ class _Row:
             load["users"] = row["users"]
         return cls(own, name, {**merged, "load": load} if load else merged)
 
-    def made(self, make: Make, more: Mapping[str, Any]) -> Workload:
+    def made(self, make: Make, usual: Mapping[str, Any]) -> Workload:
+        """With `usual` settings in place of those that neither the row nor [workload] has."""
         try:
-            return make({**self.settings, **more})
+            return make({**usual, **self.settings})
         except UsageError as error:
             raise UsageError(f"context={self.name!r} of {_NAME}: {error.message}", hint=error.hint) from error
 

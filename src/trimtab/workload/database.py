@@ -17,7 +17,7 @@ from trimtab.units import format_size
 from trimtab.workload.base import Preparation
 from trimtab.workload.server import ServerError, Session, Store, store_of
 
-__all__ = ["Dataset", "check_name", "check_their_name", "clone", "drop_clone", "ensure"]
+__all__ = ["Dataset", "check_name", "check_rows", "check_their_name", "clone", "drop_clone", "ensure", "not_prepared"]
 
 _LEFT_BYTES = 64 << 20
 """Of the server's disk, beside a copy: its logs grow while it is made."""
@@ -70,6 +70,15 @@ def check_their_name(value: object) -> str:
     return str(value)
 
 
+def check_rows(session: Session, expected: Mapping[str, int]) -> str:
+    """What is wrong with the numbers of rows; "" for nothing."""
+    for table, n_rows in expected.items():
+        found = int(session.execute(f"SELECT COUNT(*) FROM {table}")[0][0])  # Cassandra's is a text
+        if found != n_rows:
+            return f"{table} has rows={found}, expected rows={n_rows}"
+    return ""
+
+
 def ensure(
     endpoint: Endpoint,
     wanted: Dataset,
@@ -95,11 +104,11 @@ def ensure(
         if remark := store.remark():
             report(remark)
     except ServerError as error:
-        raise _failed(error, wanted.database) from error
+        raise not_prepared(error, store.endpoint, wanted.database) from error
     return Preparation(time.monotonic() - started, size, reason is None)
 
 
-def _failed(error: ServerError, database: str) -> LoadError:
+def not_prepared(error: ServerError, there: Endpoint, database: str) -> LoadError:
     """What a refused statement means for who prepares data."""
     if error.reason == "disk_full":
         return LoadError(
@@ -108,6 +117,11 @@ def _failed(error: ServerError, database: str) -> LoadError:
         )
     if error.reason == "read_only":
         return _read_only(database)
+    if error.reason == "no_privilege":
+        return LoadError(
+            f"user={there.user} may not use database={database}: {error.message}",
+            hint="another user has made it: log in as that one, make it this user's own, or drop it (it is made again)",
+        )
     return LoadError(
         f"preparing database={database} failed: {error.message}",
         hint=error.hint or "check the server's log and start again: the data is loaded again",
@@ -213,7 +227,7 @@ def clone(endpoint: Endpoint, source: str, copy: str, report: Callable[[str], No
             _require_room(store, admin, source)
             store.clone(admin, source, copy)
         except ServerError as error:
-            raise _not_copied(error, source, copy) from error
+            raise _not_copied(error, source, copy, is_entered=source == store.endpoint.database) from error
         if note := store.after_copy(admin):
             report(note)
     return time.monotonic() - started
@@ -230,7 +244,12 @@ def _require_room(store: Store, admin: Session, source: str) -> None:
         )
 
 
-def _not_copied(error: ServerError, source: str, copy: str) -> LoadError:
+def _not_copied(error: ServerError, source: str, copy: str, *, is_entered: bool) -> LoadError:
+    if error.reason == "in_use" and is_entered:
+        return LoadError(
+            f"database={source} cannot be copied: it is the one of the target's url, and Trimtab itself is connected to it",
+            hint="let the target's url and [workload] name different databases",
+        )
     if error.reason == "in_use":
         return LoadError(
             f"database={source} cannot be copied while somebody is connected to it",
@@ -267,7 +286,9 @@ def _drop(store: Store, admin: Session, copy: str) -> bool:
     try:
         store.drop(admin, copy)
     except ServerError as error:
+        by_hand = f"drop it by hand as {store.endpoint.user}"
+        theirs = "another user has made it: drop it as that one"
         raise LoadError(
-            f"cannot drop database={copy}: {error.message}", hint=f"drop it by hand as {store.endpoint.user}"
+            f"cannot drop database={copy}: {error.message}", hint=theirs if error.reason == "no_privilege" else by_hand
         ) from error
     return True

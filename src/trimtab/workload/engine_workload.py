@@ -4,29 +4,50 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from trimtab.errors import LoadError
 from trimtab.load import LoadPlan
 from trimtab.records import Endpoint
-from trimtab.workload.base import LoadRun, StartState
+from trimtab.workload.base import LoadRun, StartState, require_protocol
 from trimtab.workload.engine_run import access_of, start_load
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.remote.place import Place
 from trimtab.workload.remote.start import start_remote
 from trimtab.workload.run_database import RunDatabase
 
-__all__ = ["EngineWorkload", "start_plan"]
+__all__ = ["EngineWorkload", "LoadedWorkload", "start_source"]
 
 
-def start_plan(plan: LoadPlan, load: LoadModel, there: Endpoint) -> LoadRun:
-    """Starts the plan where the load comes from: in this process, or in others.
+def start_source(
+    load: LoadModel,
+    there: Endpoint,
+    *,
+    access: Mapping[str, Any],
+    source: Mapping[str, Any],
+    operation_timeout_s: float,
+    duration_s: float,
+    seed: int = 0,
+    max_tries: int = 1,
+) -> LoadRun:
+    """Starts operations where the load comes from: in this process, or in others. The arguments are those of a `LoadPlan`.
 
     Raises:
         LoadError: a user could not connect, the server refuses a statement, or a generator cannot be used.
     """
+    plan = LoadPlan(
+        protocol=there.protocol,
+        access=access,
+        source=source,
+        model=load.plain(),
+        users=load.users,
+        duration_s=duration_s,
+        operation_timeout_s=operation_timeout_s,
+        seed=seed,
+        max_tries=max_tries,
+    )
     if there.protocol == "wiredtiger":
         return _start_in_engine(plan, load, there)
     if load.generators:
@@ -50,25 +71,14 @@ def _start_in_engine(plan: LoadPlan, load: LoadModel, there: Endpoint) -> LoadRu
     )
 
 
-class EngineWorkload(ABC):
-    """A workload that the native engine runs by the table [workload.load]; immutable after construction.
+class LoadedWorkload(ABC):
+    """A workload that has the table [workload.load], and can be made again of its settings with another one.
 
     Attributes:
         settings: a frozen dataclass with `load` (a `LoadModel`) and `operation_timeout_s` among its fields.
-        database: where runs take place.
     """
 
-    kind: ClassVar[str]
-    protocols: tuple[str, ...] = ("postgresql",)
-    max_tries = 1
-
-    def __init__(self, settings: Any, database: RunDatabase) -> None:
-        self.settings = settings
-        self.database = database
-
-    @abstractmethod
-    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
-        """The operations as a `LoadPlan` holds them, for a run of `duration_s` on the database of `there`."""
+    settings: Any
 
     def with_rate(self, rate_per_s: float) -> Self:
         """The same workload in an open loop of that rate.
@@ -101,6 +111,26 @@ class EngineWorkload(ABC):
         """See `ProfiledWorkload`."""
         return self.settings.load.profile is not None
 
+
+class EngineWorkload(LoadedWorkload):
+    """A workload that the native engine runs on a database; immutable after construction.
+
+    Attributes:
+        database: where runs take place.
+    """
+
+    kind: ClassVar[str]
+    protocols: tuple[str, ...] = ("postgresql",)
+    max_tries = 1
+
+    def __init__(self, settings: Any, database: RunDatabase) -> None:
+        self.settings = settings
+        self.database = database
+
+    @abstractmethod
+    def source(self, there: Endpoint, duration_s: float) -> dict[str, Any]:
+        """The operations as a `LoadPlan` holds them, for a run of `duration_s` on the database of `there`."""
+
     @property
     def copies(self) -> tuple[str, ...]:
         """See `CopyingWorkload`."""
@@ -120,26 +150,15 @@ class EngineWorkload(ABC):
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load on the run's database, which `reset` has made where it is a copy."""
-        self.require_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         there = endpoint.with_database(self.database.name)
-        load = self.settings.load
-        plan = LoadPlan(
-            protocol=there.protocol,
+        return start_source(
+            self.settings.load,
+            there,
             access=access_of(there),
             source=self.source(there, duration_s),
-            model=load.plain(),
-            users=load.users,
-            duration_s=duration_s,
             operation_timeout_s=self.settings.operation_timeout_s,
+            duration_s=duration_s,
             seed=seed,
             max_tries=self.max_tries,
         )
-        return start_plan(plan, load, there)
-
-    def require_protocol(self, endpoint: Endpoint) -> None:
-        """Raises LoadError when the workload does not speak the endpoint's protocol."""
-        if endpoint.protocol not in self.protocols:
-            raise LoadError(
-                f"workload={self.kind} cannot drive protocol={endpoint.protocol}",
-                hint=f"use a target that speaks one of: {', '.join(self.protocols)}",
-            )

@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from trimtab.records import DataRights, Endpoint
-from trimtab.workload.base import Preparation
+from trimtab.workload.base import Preparation, require_protocol
 from trimtab.workload.database import Dataset, ensure
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.run_database import RunDatabase
@@ -37,7 +37,7 @@ class GeneratedWorkload(EngineWorkload):
 
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Makes the database exist with all its rows; what is there already is verified and kept."""
-        self.require_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         if endpoint.protocol == "wiredtiger" and self._sets_timeout:
             report(
                 "[workload] operation_timeout has no effect on a target of kind=wiredtiger: nothing cuts a call of a library off"

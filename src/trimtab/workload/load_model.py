@@ -26,7 +26,7 @@ from trimtab.units import counted, format_figure
 from trimtab.workload.remote.place import Place
 from trimtab.workload.table import Table
 
-__all__ = ["MAX_RATE_PER_S", "MAX_USERS", "LoadModel", "Profile", "Ramp", "Sine", "Steps"]
+__all__ = ["KEYS", "MAX_RATE_PER_S", "MAX_USERS", "LoadModel", "Profile", "Ramp", "Sine", "Steps"]
 
 MAX_RATE_PER_S = 5_000_000
 """No machine of today sends more from one process; a larger number is a slip of the pen."""
@@ -42,7 +42,8 @@ DEFAULT_USERS = 16
 _NAME = "[workload.load]"
 _CLOSED_KEYS = ("think", "think_time", "start")
 _OPEN_KEYS = ("rate", "arrivals", "profile", "backlog", "backlog_age")
-_KEYS = ("users", "threads", "from", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
+KEYS = ("users", "threads", "from", "model", *_CLOSED_KEYS, *_OPEN_KEYS)
+"""Of the table."""
 _PROFILE_KEYS = {"step": ("kind", "steps"), "ramp": ("kind", "to", "over"), "sine": ("kind", "amplitude", "period")}
 
 
@@ -129,7 +130,7 @@ class LoadModel:
         """
         if not isinstance(settings, Mapping):
             raise UsageError(f"{_NAME}={settings!r} is not a table", hint="write it as in: load = { users = 16 }")
-        table = Table(settings, _NAME, _KEYS)
+        table = Table(settings, _NAME, KEYS)
         users = table.integer("users", DEFAULT_USERS, 1, MAX_USERS)
         threads = _threads(table)
         generators = _generators(table, users)
@@ -167,7 +168,7 @@ class LoadModel:
         Raises:
             UsageError: a rate that is not positive, or that no machine reaches.
         """
-        table = Table({"rate": rate_per_s}, _NAME, _KEYS)
+        table = Table({"rate": rate_per_s}, _NAME, KEYS)
         return replace(
             self,
             is_open=True,

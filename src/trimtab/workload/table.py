@@ -35,11 +35,7 @@ class Table:
             if isinstance(value, int) and abs(value) > _MOST:
                 raise UsageError(f"{name} {key} is a number beyond {_MOST:.0e}", hint="write a smaller one")
             if key not in keys:
-                near = difflib.get_close_matches(key, keys, n=1)
-                raise UsageError(
-                    f"unknown key in {name}: {key}={values[key]!r}",
-                    hint=f"did you mean {near[0]}?" if near else f"the keys are: {', '.join(keys)}",
-                )
+                raise UsageError(f"unknown key in {name}: {key}={values[key]!r}", hint=_meant(key, name, keys))
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -117,3 +113,13 @@ class Table:
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not low < seconds < math.inf:
             raise UsageError(f"{self.name} {key}={value!r} is not a duration", hint=f'for example: {key} = "{default}"')
         return float(seconds)
+
+
+def _meant(key: str, name: str, keys: Sequence[str]) -> str:
+    """What was probably meant by a key that the table does not have."""
+    from trimtab.workload.load_model import KEYS  # which is read by this module
+
+    if name == "[workload]" and key in KEYS and "load" in keys:
+        return f"{key} belongs to [workload.load]"
+    near = difflib.get_close_matches(key, keys, n=1)
+    return f"did you mean {near[0]}?" if near else f"the keys are: {', '.join(keys)}"

@@ -98,21 +98,23 @@ class CommandRun:
     def _once(self) -> _Done:
         """One run; one that `stop` has cut off took at least that long."""
         start_s = self._now()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            try:
-                code = self._waited(out, err)
-            except OSError as error:
-                return self._failed(start_s, "start", f"cannot run {self._argv[0]!r}: {error.strerror}")
-            end_s = self._now()
-            if self._stop.is_set():
-                return _Done(start_s, max(start_s, min(end_s, self._ended_s or end_s)), Outcome.CANCELLED, 0.0)
-            if code is None:
-                text = f"it did not end within timeout={self._timeout_s:g}s"
-                return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
-            if code != 0:
-                last = (tail(err) or tail(out)).strip().splitlines()[-1:]
-                return self._failed(start_s, f"exit_{code}", f"exit_code={code}: {' '.join(last)}")
-            return self._read(start_s, end_s, tail(out), tail(err))
+        try:
+            with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+                code, end_s = self._waited(out, err), self._now()
+                return self._judged(code, start_s, end_s, tail(out), tail(err))
+        except OSError as error:
+            return self._failed(start_s, "start", f"cannot run {self._argv[0]!r}: {error.strerror}")
+
+    def _judged(self, code: int | None, start_s: float, end_s: float, out: str, err: str) -> _Done:
+        if self._stop.is_set():
+            return _Done(start_s, max(start_s, min(end_s, self._ended_s or end_s)), Outcome.CANCELLED, 0.0)
+        if code is None:
+            text = f"it did not end within timeout={self._timeout_s:g}s"
+            return self._failed(start_s, "timeout", text, Outcome.TIMED_OUT)
+        if code != 0:
+            last = (err or out).strip().splitlines()[-1:]
+            return self._failed(start_s, f"exit_{code}", f"exit_code={code}: {' '.join(last)}")
+        return self._read(start_s, end_s, out, err)
 
     def _read(self, start_s: float, end_s: float, out: str, err: str) -> _Done:
         if self._figure.kind == "wall":

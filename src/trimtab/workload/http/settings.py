@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from trimtab.errors import UsageError
+from trimtab.errors import LoadError, UsageError
+from trimtab.records import Endpoint
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.table import Table
 
-__all__ = ["HttpSettings", "Page", "Site", "parse_settings", "refuse_tls_of_plain", "site_of"]
+__all__ = ["HttpSettings", "Page", "Site", "endpoint_of", "parse_settings", "refuse_tls_of_plain", "site_of"]
 
 _KEYS = (
     "kind", "url", "pages", "headers", "follow", "cookies", "connection", "tls", "root_certificates", "operation_timeout",
@@ -39,6 +40,21 @@ class Site:
     host: str
     port: int
     is_encrypted: bool = False
+
+    @classmethod
+    def at(cls, endpoint: Endpoint) -> Site:
+        """That of an endpoint of protocol "http"."""
+        return cls(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")
+
+    def access(self, tls: str, root_certificates: str, headers: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+        """How it is entered, as a `LoadPlan` holds it."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "headers": [list(header) for header in headers],
+            "tls": tls if self.is_encrypted else "disable",
+            "root_certificates": root_certificates or None,
+        }
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -162,6 +178,28 @@ def site_of(url: str) -> Site:
         )
     is_encrypted = parts.scheme == "https"
     return Site(host=host, port=port or (443 if is_encrypted else 80), is_encrypted=is_encrypted)
+
+
+def endpoint_of(site: Site | None, target: Endpoint, refusal: str) -> Endpoint:
+    """Where the pages are: as the study file says, or the target itself; with the database behind them.
+
+    Args:
+        refusal: what cannot be done with a target that serves no pages.
+
+    Raises:
+        LoadError: it serves none.
+    """
+    if site is not None:
+        options = {"scheme": "https" if site.is_encrypted else "http"}
+        return Endpoint(
+            protocol="http", host=site.host, port=site.port, user="", database="", options=options, data=target.data
+        )
+    if target.protocol != "http":
+        raise LoadError(
+            f"{refusal} protocol={target.protocol}",
+            hint='give the address of the site: [workload] url = "http://HOST:PORT"',
+        )
+    return target
 
 
 def refuse_tls_of_plain(table: Table, site: Site | None) -> None:

@@ -7,21 +7,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.load import LoadPlan, build_driver, build_source
+from trimtab.load import build_driver, build_source
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun, Preparation
-from trimtab.workload.engine_workload import start_plan
-from trimtab.workload.http.settings import HttpSettings, Page, Site, parse_settings
+from trimtab.workload.engine_workload import LoadedWorkload, start_source
+from trimtab.workload.http.settings import HttpSettings, Page, Site, endpoint_of, parse_settings
 from trimtab.workload.once import failure_of
 from trimtab.workload.server import ANY_TARGET
 
 __all__ = ["HttpWorkload"]
 
 
-class HttpWorkload:
+class HttpWorkload(LoadedWorkload):
     """Pages with shares, in a closed or an open loop. A `Workload`; immutable after construction.
 
     Args:
@@ -32,6 +32,7 @@ class HttpWorkload:
     """
 
     kind: ClassVar[str] = "http"
+    settings: HttpSettings
 
     def __init__(self, settings: HttpSettings) -> None:
         self.settings = settings
@@ -64,34 +65,6 @@ class HttpWorkload:
             f"http {len(settings.pages)} pages {digest}", settings.load.users, reads, shares | settings.load.features
         )
 
-    def with_rate(self, rate_per_s: float) -> Self:
-        """The same pages in an open loop of that rate.
-
-        Raises:
-            UsageError: the rate is out of reach.
-        """
-        return type(self)(replace(self.settings, load=self.settings.load.with_rate(rate_per_s)))
-
-    def with_threads(self, least: int) -> Self:
-        """See `ThreadedWorkload`."""
-        load = self.settings.load.with_threads(least)
-        return self if load is self.settings.load else type(self)(replace(self.settings, load=load))
-
-    def at_full_speed(self) -> Self:
-        """See `PausingWorkload`."""
-        load = self.settings.load
-        return type(self)(replace(self.settings, load=load.at_full_speed())) if load.pauses else self
-
-    @property
-    def arrivals_s(self) -> float:
-        """See `ArrivingWorkload`."""
-        return self.settings.load.start_s
-
-    @property
-    def has_profile(self) -> bool:
-        """See `ProfiledWorkload`."""
-        return self.settings.load.profile is not None
-
     def prepare(self, endpoint: Endpoint, report: Callable[[str], None]) -> Preparation:
         """Asks for every page once; changes nothing but what those that write do.
 
@@ -106,52 +79,33 @@ class HttpWorkload:
         return Preparation(time.monotonic() - started, 0, True, "the pages are the server's own")
 
     def _try(self, there: Endpoint, page: Page) -> None:
-        driver, source = self._driver(_site_of(there)), self._source([replace(page, share=1.0)])
-        limit_s = self.settings.operation_timeout_s
-        words = failure_of(there, driver, source, label=page.name, operation_timeout_s=limit_s)
+        site = Site.at(there)
+        source, limit_s = self._source([replace(page, share=1.0)]), self.settings.operation_timeout_s
+        words = failure_of(there, self._driver(site), source, label=page.name, operation_timeout_s=limit_s)
         if words:
             raise LoadError(
-                f"page={page.name!r} of {_site_of(there)} cannot be used: {words}",
+                f"page={page.name!r} of {site} cannot be used: {words}",
                 hint="open it by hand; status and text in the study file say what it must be",
             )
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load."""
-        there, load = self._endpoint(endpoint), self.settings.load
-        plan = LoadPlan(
-            protocol="http",
-            access=self._access(_site_of(there)),
-            source=self._source(self.settings.pages),
-            model=load.plain(),
-            users=load.users,
+        there, settings = self._endpoint(endpoint), self.settings
+        return start_source(
+            settings.load,
+            there,
+            access=self._access(Site.at(there)),
+            source=self._source(settings.pages),
+            operation_timeout_s=settings.operation_timeout_s,
             duration_s=duration_s,
-            operation_timeout_s=self.settings.operation_timeout_s,
             seed=seed,
         )
-        return start_plan(plan, load, there)
 
     def _endpoint(self, endpoint: Endpoint) -> Endpoint:
-        """Where the pages are: as the study file says, or the target itself."""
-        site = self.settings.site
-        if site is not None:
-            options = {"scheme": "https" if site.is_encrypted else "http"}
-            return Endpoint(protocol="http", host=site.host, port=site.port, user="", database="", options=options)
-        if endpoint.protocol != "http":
-            raise LoadError(
-                f"workload=http cannot drive protocol={endpoint.protocol}",
-                hint='give the address of the site: [workload] url = "http://HOST:PORT"',
-            )
-        return endpoint
+        return endpoint_of(self.settings.site, endpoint, "workload=http cannot drive")
 
     def _access(self, site: Site) -> dict[str, Any]:
-        settings = self.settings
-        return {
-            "host": site.host,
-            "port": site.port,
-            "headers": [list(header) for header in settings.headers],
-            "tls": settings.tls if site.is_encrypted else "disable",
-            "root_certificates": settings.root_certificates or None,
-        }
+        return site.access(self.settings.tls, self.settings.root_certificates, self.settings.headers)
 
     def _driver(self, site: Site) -> Any:
         return build_driver("http", self._access(site))
@@ -165,7 +119,3 @@ class HttpWorkload:
             "cookies": settings.keeps_cookies,
             "fresh": settings.is_fresh,
         }
-
-
-def _site_of(endpoint: Endpoint) -> Site:
-    return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")

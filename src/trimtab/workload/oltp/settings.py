@@ -11,9 +11,12 @@ from trimtab.workload.oltp.scripts import SCRIPTS
 from trimtab.workload.sql.generators import DISTRIBUTIONS
 from trimtab.workload.table import Table
 
-__all__ = ["OltpSettings", "parse_settings"]
+__all__ = ["RANGE_SIZE", "OltpSettings", "parse_settings"]
 
 StartStateChoice = Literal["auto", "template", "none"]
+
+RANGE_SIZE = 100
+"""Rows of a range query, where the table does not say."""
 
 _KEYS = (
     "kind", "script", "tables", "table_size", "range_size", "distribution", "skew", "start_state", "operation_timeout", "load",
@@ -70,7 +73,7 @@ def parse_settings(settings: Mapping[str, Any]) -> OltpSettings:
         script=table.choice("script", tuple(SCRIPTS), "read_write"),
         tables=table.integer("tables", 1, 1, 100),
         table_size=table_size,
-        range_size=table.integer("range_size", 100, 1, table_size),
+        range_size=table.integer("range_size", RANGE_SIZE, 1, table_size),
         distribution=distribution,
         skew=table.number("skew", default, low, high),
         start_state=cast(StartStateChoice, table.choice("start_state", ("auto", "template", "none"), "auto")),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from trimtab.records import Endpoint
-from trimtab.workload.database import Dataset
+from trimtab.workload.database import Dataset, check_rows
 from trimtab.workload.oltp.settings import OltpSettings
 from trimtab.workload.server import Session, server_of
 
@@ -39,11 +39,7 @@ def dataset(settings: OltpSettings) -> Dataset:
                 report(f"loaded {settings.table_size} rows into {table}")
 
     def check(session: Session) -> str:
-        for table in table_names(settings):
-            (found,) = session.execute(f"SELECT COUNT(*) FROM {table}")[0]
-            if found != settings.table_size:
-                return f"{table} has rows={found}, expected rows={settings.table_size}"
-        return ""
+        return check_rows(session, dict.fromkeys(table_names(settings), settings.table_size))
 
     content = {"workload": "oltp", "version": 1, "tables": settings.tables, "table_size": settings.table_size}
     size_bytes = _COPIES * _ROW_BYTES * settings.tables * settings.table_size

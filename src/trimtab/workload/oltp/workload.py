@@ -11,7 +11,7 @@ from trimtab.workload.database import Dataset
 from trimtab.workload.engine_run import ScriptPart, script_source
 from trimtab.workload.generated_workload import GeneratedWorkload
 from trimtab.workload.oltp.scripts import SCRIPTS, parameters_of, text_of
-from trimtab.workload.oltp.settings import OltpSettings, parse_settings
+from trimtab.workload.oltp.settings import RANGE_SIZE, OltpSettings, parse_settings
 from trimtab.workload.oltp.tables import dataset, table_names
 from trimtab.workload.scripts import ScriptText
 from trimtab.workload.sql.generators import parse_generators
@@ -43,9 +43,14 @@ class OltpWorkload(GeneratedWorkload):
 
     @property
     def context(self) -> Context:
-        """Script, size of the data, users, and the share of statements that only read."""
+        """Script, size of the data, which rows are asked for where that is not as usual, users, and the share of statements that
+        only read."""
         settings = self.settings
         where = f"{settings.tables} x {settings.table_size} rows"
+        if settings.distribution != "uniform":
+            where += f" {settings.distribution} {settings.skew:g}"
+        if settings.range_size != RANGE_SIZE:
+            where += f" ranges of {settings.range_size}"
         features = {"rows": float(settings.tables * settings.table_size)} | settings.load.features
         read_share = SCRIPTS[settings.script].read_share
         return Context(f"oltp {settings.script} {where}", settings.load.users, read_share, features)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trimtab.records import Endpoint
-from trimtab.workload.database import Dataset
+from trimtab.workload.database import Dataset, check_rows
 from trimtab.workload.server import Session, server_of
 
 __all__ = ["ACCOUNTS_PER_BRANCH", "dataset"]
@@ -44,9 +44,7 @@ def dataset(scale: int) -> Dataset:
             _fill(session, scale, report)
 
     def check(session: Session) -> str:
-        (found,) = session.execute("SELECT count(*) FROM pgbench_accounts")[0]
-        expected = scale * ACCOUNTS_PER_BRANCH
-        return "" if found == expected else f"pgbench_accounts has rows={found}, expected rows={expected}"
+        return check_rows(session, {"pgbench_accounts": scale * ACCOUNTS_PER_BRANCH})
 
     return Dataset(
         database=f"trimtab_pgbench_{scale}",

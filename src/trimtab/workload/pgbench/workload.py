@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.records import Context, DataRights, Endpoint
-from trimtab.workload.base import Preparation
+from trimtab.workload.base import Preparation, require_protocol
 from trimtab.workload.database import ensure
 from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
@@ -78,12 +78,17 @@ class PgbenchWorkload(EngineWorkload):
         Raises:
             LoadError: the data cannot be made, or the server does not understand a statement.
         """
-        self.require_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         # A script that cannot be read is said before data is made for it.
         compile_scripts(self._parts(), **self._how(endpoint))
         preparation = Preparation(0.0, 0, True, "the database is the user's own")
         if not self.settings.database:
             preparation = ensure(endpoint, dataset(self.settings.scale), report)
+        elif self.settings.start_state == "auto" and not self.settings.is_read_only:
+            report(
+                f"runs use database={self.settings.database} itself: what the scripts write stays in it "
+                '(start_state = "template" gives each run a copy)'
+            )
         there = endpoint.with_database(self.database.data)
         server = server_of(there)
         with server.connect() as session:

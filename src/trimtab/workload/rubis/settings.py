@@ -57,9 +57,14 @@ class RubisData:
 
     @property
     def scale_text(self) -> str:
-        """As a part of 1."""
-        active = self.sizes.active_scale
-        return f"scale {self.scale:g}" + (f" (for sale {active:g})" if active != self.scale else "")
+        """As a part of 1, and what is not as usual."""
+        active, usual = self.sizes.active_scale, RubisData()
+        unusual = [f"for sale {active:g}"] if active != self.scale else []
+        if self.bids_on != usual.bids_on:
+            unusual.append(f"bids on {self.bids_on}")
+        if self.description_length != usual.description_length:
+            unusual.append(f"descriptions {self.description_length}")
+        return f"scale {self.scale:g}" + (f" ({', '.join(unusual)})" if unusual else "")
 
     @property
     def numbers(self) -> dict[str, int]:

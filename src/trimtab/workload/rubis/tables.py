@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimtab.records import Endpoint
-from trimtab.workload.database import Dataset
+from trimtab.workload.database import Dataset, check_rows
 from trimtab.workload.rubis.rows import Rows
 from trimtab.workload.rubis.settings import RubisData
 from trimtab.workload.server import Session
-from trimtab.workload.webapp.load import AppTable, check_rows, load_tables
+from trimtab.workload.webapp.load import AppTable, load_tables
 
 __all__ = ["dataset", "tables"]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from trimtab.errors import LoadError, UsageError
-from trimtab.load import LoadPlan, build_driver, build_source
+from trimtab.load import build_driver, build_source
 from trimtab.measure import SecondLog
 from trimtab.records import Context, Endpoint
 from trimtab.workload.base import LoadRun
-from trimtab.workload.engine_workload import start_plan
-from trimtab.workload.http.settings import Site, refuse_tls_of_plain, site_of
+from trimtab.workload.engine_workload import start_source
+from trimtab.workload.http.settings import Site, endpoint_of, refuse_tls_of_plain, site_of
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.once import failure_of
 from trimtab.workload.server import ANY_TARGET
@@ -197,13 +197,20 @@ class SiteLoad:
         return min(by_table_s, self.think_scale * mean_s * -math.expm1(-cap_s / mean_s))
 
     def context(self, name: str) -> Context:
-        """For the searcher: `name` with the mix, users, share of interactions that only read, and each state's share."""
+        """For the searcher: `name` with the mix and what of the browsers is unusual, their number, the share of interactions that
+        only read, and each state's share."""
         shares = self.shares()
         writes = sum(shares[state.name] for state in self.site.states if state.writes)
         features = {f"share_{state}": share for state, share in shares.items()} | self.load.features
         features["think_scale"] = self.think_scale
-        reading = " literal" if self.is_literal else ""
-        return Context(f"{name} {self.mix}{reading}", self.load.users, 1.0 - writes, features)
+        unusual = {
+            "literal": self.is_literal,
+            "fixed pauses": not self.site.think.is_exponential,
+            "by sessions": self.counts_sessions,
+            "without images": not self.reads_images,
+        }
+        words = [name, self.mix, *(word for word, holds in unusual.items() if holds)]
+        return Context(" ".join(words), self.load.users, 1.0 - writes, features)
 
     def digest(self) -> str:
         """Eight characters that differ where what is asked for differs."""
@@ -234,11 +241,11 @@ class SiteLoad:
             LoadError: the site cannot be reached, or the page is not as it must be.
         """
         there, start = self.endpoint(endpoint), self.site.start
-        driver, limit_s = self._driver(_site_at(there)), self.operation_timeout_s
-        words = failure_of(there, driver, self.source(), label=start, operation_timeout_s=limit_s)
+        site, limit_s = Site.at(there), self.operation_timeout_s
+        words = failure_of(there, self._driver(site), self.source(), label=start, operation_timeout_s=limit_s)
         if words:
             raise LoadError(
-                f"state={start} of site={self.site.name} at {_site_at(there)} cannot be used: {words}",
+                f"state={start} of site={self.site.name} at {site} cannot be used: {words}",
                 hint="open the page by hand; the site file says what it must be",
             )
 
@@ -249,17 +256,15 @@ class SiteLoad:
             LoadError: the site cannot be reached.
         """
         there = self.endpoint(endpoint)
-        plan = LoadPlan(
-            protocol="http",
-            access=self._access(_site_at(there)),
+        return start_source(
+            self.load,
+            there,
+            access=self._access(Site.at(there)),
             source=self.source(),
-            model=self.load.plain(),
-            users=self.load.users,
-            duration_s=duration_s,
             operation_timeout_s=self.operation_timeout_s,
+            duration_s=duration_s,
             seed=seed,
         )
-        return start_plan(plan, self.load, there)
 
     def endpoint(self, endpoint: Endpoint) -> Endpoint:
         """Where the pages are: as the study file says, or the target itself.
@@ -267,27 +272,10 @@ class SiteLoad:
         Raises:
             LoadError: the target serves no pages.
         """
-        if self.address is not None:
-            options = {"scheme": "https" if self.address.is_encrypted else "http"}
-            host, port = self.address.host, self.address.port
-            return Endpoint(
-                protocol="http", host=host, port=port, user="", database="", options=options, data=endpoint.data
-            )
-        if endpoint.protocol != "http":
-            raise LoadError(
-                f"site={self.site.name} cannot be asked of protocol={endpoint.protocol}",
-                hint='give the address of the site: [workload] url = "http://HOST:PORT"',
-            )
-        return endpoint
+        return endpoint_of(self.address, endpoint, f"site={self.site.name} cannot be asked of")
 
     def _access(self, site: Site) -> dict[str, Any]:
-        return {
-            "host": site.host,
-            "port": site.port,
-            "headers": [],
-            "tls": self.tls if site.is_encrypted else "disable",
-            "root_certificates": self.root_certificates or None,
-        }
+        return site.access(self.tls, self.root_certificates)
 
     def _driver(self, site: Site) -> Any:
         return build_driver("http", self._access(site))
@@ -301,7 +289,3 @@ def _thinking(table: Table, site: SiteFile) -> SiteFile:
             hint='add wait = "3s" to its states, or remove think_law',
         )
     return replace(site, think=replace(site.think, is_exponential=law == "exponential"))
-
-
-def _site_at(endpoint: Endpoint) -> Site:
-    return Site(host=endpoint.host, port=endpoint.port, is_encrypted=endpoint.options.get("scheme") == "https")

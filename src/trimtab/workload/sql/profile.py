@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +171,9 @@ class Profile:
         }
 
 
-def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: int) -> Profile:
+def read_profile(
+    endpoint: Endpoint, *, window_s: float, coverage: float, most: int, wait: Callable[[float], object] = time.sleep
+) -> Profile:
     """Watches `endpoint`'s database for `window_s` seconds (0: takes everything since the statistics were reset).
 
     Args:
@@ -179,6 +181,7 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
         window_s: seconds to watch.
         coverage: share of the execution time, and of the calls, that the mix should cover, in (0, 1].
         most: statements in the mix at most.
+        wait: for so many seconds.
 
     Raises:
         TargetError: pg_stat_statements is not there or may not be read.
@@ -187,7 +190,7 @@ def read_profile(endpoint: Endpoint, *, window_s: float, coverage: float, most: 
     with connect(endpoint) as connection:
         before = _read(connection) if window_s else {}
         if window_s:
-            time.sleep(window_s)
+            wait(window_s)
         seen = _difference(before, _read(connection))
         proposals, left_out = _propose(connection, seen, coverage, most)
         if not proposals and any(statement.text == _HIDDEN for statement in seen):

@@ -10,12 +10,12 @@ from typing import Any, Self
 
 from trimtab.errors import LoadError, UsageError
 from trimtab.records import Context, DataRights, Endpoint
-from trimtab.workload.base import Preparation, StartState
+from trimtab.workload.base import Preparation, StartState, require_protocol
 from trimtab.workload.engine_run import ScriptPart, check_scripts, compile_scripts, script_source
 from trimtab.workload.engine_workload import EngineWorkload
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.run_database import RunDatabase
-from trimtab.workload.scripts import digest
+from trimtab.workload.scripts import ScriptText, digest
 from trimtab.workload.server import ServerError, server_of, store_of
 from trimtab.workload.sql.samples import native_generators
 from trimtab.workload.sql.settings import SqlSettings, parse_settings, require_possible_in_cql
@@ -69,12 +69,14 @@ class SqlWorkload(EngineWorkload):
 
     @property
     def context(self) -> Context:
-        """Names and weights of the scripts with a digest of their texts, users, and the share of scripts that only read."""
+        """Number of the scripts with a digest of them and of the one that undoes a run, users, and the share of scripts that only
+        read."""
         settings = self.settings
         total = sum(script.weight for script in settings.scripts)
         shares = {f"share_{script.label}": script.weight / total for script in settings.scripts}
         reads = sum(s.weight for s in settings.scripts if self.is_read_only or not writes(s.text)) / total
-        name = f"sql {settings.database} {len(settings.scripts)} scripts {digest(settings.scripts)}"
+        undo = [ScriptText("undo", 0.0, settings.undo, "")] if settings.undo else []
+        name = f"sql {settings.database} {len(settings.scripts)} scripts {digest([*settings.scripts, *undo])}"
         return Context(name, settings.load.users, reads, shares | settings.load.features)
 
     @property
@@ -102,7 +104,7 @@ class SqlWorkload(EngineWorkload):
             LoadError: it does not, or cannot roll back what they write; the message names the script, and has the server's words.
             UsageError: a script does not fit into the transaction around it.
         """
-        self.require_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         there = endpoint.with_database(self.settings.database)
         if there.protocol == "cql":
             return self._prepare_cql(there, report)

@@ -14,6 +14,7 @@ from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.workload.base import Preparation
 from trimtab.workload.cache import cache_directory
+from trimtab.workload.database import not_prepared
 from trimtab.workload.server import ServerError, Session, SqlServer, server_of
 from trimtab.workload.tpch import generator, marker
 from trimtab.workload.tpch.marker import FORMAT_VERSION, Marker
@@ -52,19 +53,11 @@ def prepare(
         LoadError: the server is as it was, or holds a load that the next call recognises as unfinished.
     """
     started = time.monotonic()
-    wanted = Marker(FORMAT_VERSION, scale, schema, "loading", {})
+    wanted, server = Marker(FORMAT_VERSION, scale, schema, "loading", {}), server_of(endpoint)
     try:
-        size, was_cached = _Preparer(server_of(endpoint), database, wanted, report, disk or Disk()).run()
+        size, was_cached = _Preparer(server, database, wanted, report, disk or Disk()).run()
     except ServerError as error:
-        if error.reason == "disk_full":
-            raise LoadError(
-                f"the server's disk is full while loading database={database}",
-                hint="free some space and start again: the unfinished load is recognised and redone",
-            ) from error
-        raise LoadError(
-            f"preparing database={database} failed: {error.message}",
-            hint="start again: an unfinished load is recognised and redone",
-        ) from error
+        raise not_prepared(error, server.endpoint, database) from error
     return Preparation(time.monotonic() - started, size, was_cached)
 
 
@@ -84,7 +77,6 @@ class _Preparer:
         with server.connect() as admin:
             is_cached = self._is_there(admin)
             if not is_cached:
-                _check_disk(self.disk, server, admin, self.wanted.scale, self.report)
                 generator.find_generator()
                 is_cached = self._make(admin)
             return server.size_bytes(admin, self.database), is_cached
@@ -98,14 +90,39 @@ class _Preparer:
     def _make(self, admin: Session) -> bool:
         """Whether somebody else has made it while we waited for the lock."""
         self.server.await_lock(admin, self.database, self.report)
-        if not self.server.exists(admin, self.database):
+        is_new = not self.server.exists(admin, self.database)
+        if is_new:
+            self._check_disk(admin)
             self.report(f"creating database {self.database}")
             self.server.create(admin, self.database)
         with self.server.connect(self.database) as session:
-            was_made = self._is_complete(session, self.report)
-            if not was_made:
-                self._load(session)
-            return was_made
+            if self._is_complete(session, self.report):
+                return True
+            if not is_new:
+                # What an unfinished load has left is no use, and may be what fills the disk.
+                _drop_tables(session)
+                self._check_disk(admin)
+            self._load(session)
+            return False
+
+    def _check_disk(self, admin: Session) -> None:
+        disk, scale = self.disk, self.wanted.scale
+        needed = {"server": int(scale * (DATABASE_BYTES_PER_SCALE + LOAD_BYTES_PER_SCALE))}
+        free = {"server": disk.server(self.server, admin)}
+        if scale <= generator.LARGEST_SCALE_IN_FILES:
+            needed["client"] = int(scale * generator.FILE_BYTES_PER_SCALE)
+            free["client"] = disk.client()
+        for place, n_bytes in free.items():
+            if n_bytes is None:
+                self.report(
+                    f"the server's free disk space cannot be seen; scale={scale:g} needs {needed[place] / 1e9:.2f} GB"
+                )
+            elif n_bytes < needed[place]:
+                raise LoadError(
+                    f"disk too small for scale={scale:g}: on the {place} "
+                    f"free={n_bytes / 1e9:.2f} GB needed={needed[place] / 1e9:.2f} GB",
+                    hint=f"free some space on the {place} or use a smaller scale",
+                )
 
     def _is_complete(self, session: Session, report: Report) -> bool:
         """Whether the database holds exactly what is wanted; raises when it is not ours to change."""
@@ -151,7 +168,6 @@ class _Preparer:
     def _load(self, session: Session) -> None:
         wanted = self.wanted
         marker.write(session, wanted)
-        _drop_tables(session)
         try:
             counts = _load_tables(self.server, self.database, wanted, self.report)
         except Exception:
@@ -176,23 +192,6 @@ class Disk:
 
     server: Callable[[SqlServer, Session], int | None] = lambda server, session: server.free_bytes(session)
     client: Callable[[], int] = lambda: shutil.disk_usage(cache_directory()).free
-
-
-def _check_disk(disk: Disk, server: SqlServer, admin: Session, scale: float, report: Report) -> None:
-    needed = {"server": int(scale * (DATABASE_BYTES_PER_SCALE + LOAD_BYTES_PER_SCALE))}
-    free = {"server": disk.server(server, admin)}
-    if scale <= generator.LARGEST_SCALE_IN_FILES:
-        needed["client"] = int(scale * generator.FILE_BYTES_PER_SCALE)
-        free["client"] = disk.client()
-    for place, n_bytes in free.items():
-        if n_bytes is None:
-            report(f"the server's free disk space cannot be seen; scale={scale:g} needs {needed[place] / 1e9:.2f} GB")
-        elif n_bytes < needed[place]:
-            raise LoadError(
-                f"disk too small for scale={scale:g}: on the {place} "
-                f"free={n_bytes / 1e9:.2f} GB needed={needed[place] / 1e9:.2f} GB",
-                hint=f"free some space on the {place} or use a smaller scale",
-            )
 
 
 def _load_tables(server: SqlServer, database: str, wanted: Marker, report: Report) -> dict[str, int]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from trimtab.errors import UsageError
-from trimtab.units import parse_duration
 from trimtab.workload.table import Table
 from trimtab.workload.tpch.parameters import QUERIES
 from trimtab.workload.tpch.schema import SchemaName
@@ -22,7 +20,7 @@ MIN_SCALE = 0.01
 MAX_SCALE = 100_000.0
 MAX_STREAMS = 1000
 _KEYS = ("kind", "scale", "mix", "run", "streams", "refresh", "repeat", "query_timeout", "schema", "database")
-_MIX_ITEM = re.compile(r"\s*(-?\d*)\s*q(\d+)\s*", re.IGNORECASE)
+_MIX_ITEM = re.compile(r"\s*(-?\d+)?\s*q(\d+)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,79 +97,48 @@ def parse_settings(settings: Mapping[str, Any]) -> TpchSettings:
     Raises:
         UsageError: an unknown key or a wrong value.
     """
-    Table(settings, "[workload]", _KEYS)
-    run = _run(settings)
-    scale = _scale(settings.get("scale", 1.0))
-    schema = cast(SchemaName, _choice(settings, "schema", ("standard", "pk-only"), "standard"))
+    table = Table(settings, "[workload]", _KEYS)
+    run = _run(table)
+    scale = table.number("scale", 1.0, MIN_SCALE, MAX_SCALE)
+    schema = cast(SchemaName, table.choice("schema", ("standard", "pk-only"), "standard"))
     return TpchSettings(
         scale=scale,
         run=run,
         mix=parse_mix(settings["mix"]) if run == "mix" else {},
-        n_streams=_streams(settings, run),
-        has_refresh=_flag(settings, "refresh", False),
-        is_repeated=_flag(settings, "repeat", True),
-        query_timeout_s=_timeout(settings.get("query_timeout", "60s")),
+        n_streams=table.integer("streams", 2, 1, MAX_STREAMS),
+        has_refresh=table.flag("refresh", False),
+        is_repeated=table.flag("repeat", True),
+        query_timeout_s=table.seconds("query_timeout", "60s"),
         schema=schema,
         database=_database(settings.get("database"), scale, schema),
     )
 
 
-def _run(settings: Mapping[str, Any]) -> RunKind:
-    if "mix" in settings and "run" in settings:
+def _run(table: Table) -> RunKind:
+    if "mix" in table and "run" in table:
         raise UsageError(
-            f"mix={settings['mix']!r} and run={settings['run']!r} exclude each other", hint="leave one of them out"
+            f"mix={table.values['mix']!r} and run={table.values['run']!r} exclude each other",
+            hint="leave one of them out",
         )
-    if "mix" in settings:
+    if "mix" in table:
         for key in ("streams", "refresh", "repeat"):
-            if key in settings:
+            if key in table:
                 raise UsageError(
-                    f"{key}={settings[key]!r} has no meaning with a mix",
+                    f"{key}={table.values[key]!r} has no meaning with a mix",
                     hint='use it with run = "power" or "throughput"',
                 )
         return "mix"
-    if "run" not in settings:
+    if "run" not in table:
         raise UsageError(
             "[workload] of kind=tpch has neither mix nor run",
             hint='mix = { q6 = 4, q9 = 4, q13 = 4 }, or run = "power" or "throughput"',
         )
-    return cast(RunKind, _choice(settings, "run", ("power", "throughput"), "power"))
-
-
-def _choice(settings: Mapping[str, Any], key: str, choices: tuple[str, ...], default: str) -> str:
-    value = settings.get(key, default)
-    if value not in choices:
-        raise UsageError(f"{key}={value!r} is not known", hint=f"use one of: {', '.join(choices)}")
-    return str(value)
-
-
-def _flag(settings: Mapping[str, Any], key: str, default: bool) -> bool:
-    value = settings.get(key, default)
-    if not isinstance(value, bool):
-        raise UsageError(f"{key}={value!r} is not a flag", hint="use true or false")
-    return value
-
-
-def _scale(value: object) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(scale := float(cast(float, value))) or not MIN_SCALE <= scale <= MAX_SCALE:
-        raise UsageError(f"scale={value!r} is out of range", hint=f"use a number from {MIN_SCALE} to {MAX_SCALE:g}")
-    return scale
-
-
-def _streams(settings: Mapping[str, Any], run: RunKind) -> int:
-    value = settings.get("streams", 2)
-    if "streams" in settings and run != "throughput":
-        raise UsageError(f'streams={value!r} has no meaning with run="{run}"', hint='use run = "throughput"')
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_STREAMS:
-        raise UsageError(f"streams={value!r} is out of range", hint=f"use a whole number from 1 to {MAX_STREAMS}")
-    return value
-
-
-def _timeout(value: object) -> float:
-    seconds = parse_duration(value) if isinstance(value, str) else value
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise UsageError(f"query_timeout={value!r} is not a duration", hint='for example: query_timeout = "60s"')
-    return float(seconds)
+    run = cast(RunKind, table.choice("run", ("power", "throughput"), "power"))
+    if "streams" in table and run != "throughput":
+        raise UsageError(
+            f'streams={table.values["streams"]!r} has no meaning with run="{run}"', hint='use run = "throughput"'
+        )
+    return run
 
 
 def _database(value: object, scale: float, schema: SchemaName) -> str:

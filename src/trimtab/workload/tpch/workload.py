@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import LoadError
 from trimtab.records import Context, DataRights, Endpoint
-from trimtab.workload.base import LoadRun, Preparation, StartState
+from trimtab.workload.base import LoadRun, Preparation, StartState, require_protocol
 from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql_run import start_sql_load
 from trimtab.workload.tpch.orders import order_of
@@ -70,7 +70,8 @@ class TpchWorkload:
             name += " with refresh" if settings.has_refresh else ""
         # A pass of 22 queries has one pair of refresh functions.
         read_share = len(QUERIES) / (len(QUERIES) + 2) if settings.has_refresh else 1.0
-        return Context(f"tpch {name} scale {settings.scale:g}", clients, read_share, shares | {"scale": settings.scale})
+        where = f"scale {settings.scale:g}" + ("" if settings.schema == "standard" else f" {settings.schema}")
+        return Context(f"tpch {name} {where}", clients, read_share, shares | {"scale": settings.scale})
 
     @property
     def _has_refresh_stream(self) -> bool:
@@ -93,7 +94,7 @@ class TpchWorkload:
 
     def prepare(self, endpoint: Endpoint, report: Report) -> Preparation:
         """Makes the database exist with all its data; what is there already is verified and kept."""
-        self._check_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         settings = self.settings
         return prepare(
             endpoint,
@@ -106,7 +107,7 @@ class TpchWorkload:
 
     def start(self, endpoint: Endpoint, *, seed: int, duration_s: float) -> LoadRun:
         """Starts the load on the workload's database."""
-        self._check_protocol(endpoint)
+        require_protocol(self.kind, self.protocols, endpoint)
         return start_sql_load(
             endpoint.with_database(self.settings.database),
             self.streams(seed),
@@ -143,13 +144,6 @@ class TpchWorkload:
             LoadError: the server refuses.
         """
         self.reset(endpoint, lambda line: None)
-
-    def _check_protocol(self, endpoint: Endpoint) -> None:
-        if endpoint.protocol not in self.protocols:
-            raise LoadError(
-                f"workload=tpch cannot drive protocol={endpoint.protocol}",
-                hint=f"use a target that speaks one of: {', '.join(self.protocols)}",
-            )
 
     def operations(self, seed: int) -> list[list[tuple[str, Statements]]]:
         """Each stream's operations as (label, statements), in order; a function of the settings and `seed` alone."""

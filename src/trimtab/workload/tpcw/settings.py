@@ -53,8 +53,10 @@ class TpcwData:
 
     @property
     def scale_text(self) -> str:
-        """Both sizes."""
-        return f"{self.customers} customers {self.items} items"
+        """Both sizes, and what the application does not do as usual."""
+        lock = ", numbers under a lock" if self.numbering == "lock" else ""
+        kept = f", best sellers kept {self.best_sellers_s} s" if self.best_sellers_s else ""
+        return f"{self.customers} customers {self.items} items{lock}{kept}"
 
     @property
     def numbers(self) -> dict[str, int]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimtab.records import Endpoint
-from trimtab.workload.database import Dataset
+from trimtab.workload.database import Dataset, check_rows
 from trimtab.workload.server import Session
 from trimtab.workload.tpcw.names import COUNTRIES
 from trimtab.workload.tpcw.rows import Rows
 from trimtab.workload.tpcw.settings import TpcwData
-from trimtab.workload.webapp.load import AppTable, check_rows, load_tables
+from trimtab.workload.webapp.load import AppTable, load_tables
 
 __all__ = ["dataset", "tables"]
 

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
 from trimtab.units import counted
-from trimtab.workload.server import ServerError, Session, server_of
+from trimtab.workload.server import ServerError, server_of
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
-__all__ = ["AppTable", "check_rows", "load_tables"]
+__all__ = ["AppTable", "load_tables"]
 
 _N_LOADERS = 4
 _WORTH_A_PROCESS = 200_000
@@ -166,12 +166,3 @@ def _load(there: Endpoint, table: AppTable) -> None:
                 f"(SELECT coalesce(max({table.numbered}), 0) + 1 FROM {table.name}), false)"
             )
         server.analyse(session, (table.name,))
-
-
-def check_rows(session: Session, expected: Mapping[str, int]) -> str:
-    """What is wrong with the numbers of rows; "" for nothing."""
-    for table, n_rows in expected.items():
-        (found,) = session.execute(f"SELECT COUNT(*) FROM {table}")[0]
-        if found != n_rows:
-            return f"{table} has rows={found}, expected rows={n_rows}"
-    return ""

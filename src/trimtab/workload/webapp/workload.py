@@ -34,7 +34,7 @@ class AppData(Protocol):
 
     @property
     def scale_text(self) -> str:
-        """How large they are, for people."""
+        """How large they are, and what else of them decides what is measured, for people."""
 
     @property
     def options(self) -> Mapping[str, str]:

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from trimtab.errors import LoadError
-from trimtab.load import LoadPlan
 from trimtab.measure import QueryLog, SecondLog
 from trimtab.records import Endpoint
 from trimtab.units import format_duration, format_size
-from trimtab.workload.database import Dataset
+from trimtab.workload.database import Dataset, check_rows
 from trimtab.workload.engine_run import access_of
-from trimtab.workload.engine_workload import start_plan
+from trimtab.workload.engine_workload import start_source
 from trimtab.workload.load_model import LoadModel
 from trimtab.workload.server import KeyedSession, Session, SqlServer, store_of
 from trimtab.workload.ycsb.settings import YcsbSettings
@@ -79,10 +78,9 @@ def dataset(settings: YcsbSettings) -> Dataset:
         _finish(there)
 
     def check(session: Session) -> str:
-        if isinstance(session, KeyedSession):
-            found = session.n_records()
-        else:
-            found = int(session.execute(f"SELECT count(*) FROM {TABLE}")[0][0])
+        if not isinstance(session, KeyedSession):
+            return check_rows(session, {TABLE: settings.records})
+        found = session.n_records()
         return "" if found == settings.records else f"{TABLE} has rows={found}, expected rows={settings.records}"
 
     return Dataset(
@@ -104,16 +102,14 @@ def _create(there: Endpoint, settings: YcsbSettings) -> None:
 
 def _insert(there: Endpoint, settings: YcsbSettings, batch: int, report: Callable[[str], None]) -> None:
     users = min(_LOADERS[there.protocol], max(1, settings.records // batch))
-    plan = LoadPlan(
-        protocol=there.protocol,
+    run = start_source(
+        LoadModel(users=users),
+        there,
         access=access_of(there, settings=_QUICK.get(there.protocol, ())),
         source=_source(there, settings, users, batch),
-        model=LoadModel().plain(),
-        users=users,
-        duration_s=_LOAD_CAP_S,
         operation_timeout_s=_BATCH_TIMEOUT_S,
+        duration_s=_LOAD_CAP_S,
     )
-    run = start_plan(plan, LoadModel(users=users), there)
     n_batches = 0
     try:
         while not run.is_done:

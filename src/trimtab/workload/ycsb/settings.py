@@ -88,6 +88,34 @@ class YcsbSettings:
         return self.fields * (self.field_length + 4) + 120
 
     @property
+    def shape(self) -> tuple[str, ...]:
+        """What of the records is not as usual."""
+        sizes = f"{self.fields}x{self.field_length}" + (
+            "" if self.field_lengths == "constant" else self.field_lengths[0]
+        )
+        parts = {
+            sizes: sizes != "10x100",
+            "ordered": not self.is_hashed,
+            f"pad{self.zero_padding}": self.zero_padding != 1,
+        }
+        return tuple(part for part, is_unusual in parts.items() if is_unusual)
+
+    @property
+    def manner(self) -> tuple[str, ...]:
+        """What is not as usual of how they are asked for."""
+        usual = CORE[self.name].distribution if self.name in CORE else "zipfian"
+        hot = f" {self.hot_data:g} {self.hot_operations:g}" if self.distribution == "hotspot" else ""
+        has_scans = self.proportions.get("scan", 0.0) > 0
+        words = {
+            f"{self.distribution}{hot}": self.distribution != usual,
+            f"scans {self.scan_length} {self.scan_lengths}": has_scans
+            and (self.scan_length, self.scan_lengths) != (100, "uniform"),
+            "reads 1 field": not self.reads_all_fields,
+            "writes all fields": self.writes_all_fields,
+        }
+        return tuple(word for word, is_unusual in words.items() if is_unusual)
+
+    @property
     def data(self) -> dict[str, Any]:
         """Everything that the loaded rows depend on."""
         return {
@@ -228,12 +256,4 @@ def _proportions(table: Table, core: _Core) -> Mapping[str, float]:
 
 def _name_of(settings: YcsbSettings) -> str:
     """A database name that tells data sets apart and people what is in them."""
-    shape = f"{settings.fields}x{settings.field_length}"
-    parts = [f"trimtab_ycsb_{settings.records}"]
-    if shape != "10x100" or settings.field_lengths != "constant":
-        parts.append(shape + ("" if settings.field_lengths == "constant" else settings.field_lengths[0]))
-    if not settings.is_hashed:
-        parts.append("ordered")
-    if settings.zero_padding != 1:
-        parts.append(f"pad{settings.zero_padding}")
-    return "_".join(parts)
+    return "_".join((f"trimtab_ycsb_{settings.records}", *settings.shape))

@@ -42,12 +42,14 @@ class YcsbWorkload(GeneratedWorkload):
 
     @property
     def context(self) -> Context:
-        """Name, users, share of reading operations, each operation's share, and the number of records."""
+        """Name with the number of records and what of them and of the questions is not as usual, users, share of reading
+        operations, and each operation's share."""
         settings = self.settings
         name = settings.name if settings.name != "custom" else _mix_text(settings)
+        unusual = "".join(f", {word}" for word in (*settings.shape, *settings.manner))
         features = {f"share_{name}": share for name, share in settings.proportions.items()}
         return Context(
-            f"ycsb {name} {settings.records} records",
+            f"ycsb {name} {settings.records} records{unusual}",
             settings.load.users,
             settings.read_share,
             features | {"records": float(settings.records)} | settings.load.features,
