@@ -4,13 +4,16 @@
 
 The figure is the server's own: milliseconds of work per transaction, counted in pg_stat_database while the balancer goes on
 sending it its share. Servers that differ are compared by runs of the common baseline (layer `machines`). Nothing needs a restart.
-At the end, and when it is interrupted, the three settings are reset (ALTER SYSTEM RESET): the values of postgresql.conf apply
-again, and what was set by ALTER SYSTEM before is lost. With --apply a server keeps a winner that was proven.
+At the end, and when it is stopped (Ctrl-C, `kill`, a closed terminal), the three settings are reset (ALTER SYSTEM RESET): the
+values of postgresql.conf apply again, and what was set by ALTER SYSTEM before is lost. With --apply a server keeps a winner that
+was proven.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from typing import Any
 
@@ -119,6 +122,10 @@ def main() -> None:
     parser.add_argument("--no-proof", action="store_true")
     parser.add_argument("--apply", action="store_true", help="leave the proven winner on the server")
     asked = parser.parse_args()
+    # One in the background hears no Ctrl-C: what ends it resets its server, too.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, lambda *_: sys.exit(1))
     layers = [{"kind": "machines", "options": {"times": 2, "every": 8}}]
     wanted = {"budget": asked.budget, "clients": asked.clients, "layers": layers, "proof": not asked.no_proof}
     is_winner = False

@@ -121,7 +121,7 @@ def test_a_variable_of_tomcats_is_left_alone(tmp_path: Path) -> None:
 
 def test_what_an_executor_rules_is_not_a_knob_of_the_connector(tmp_path: Path) -> None:
     states = tomcat(tmp_path, ' executor="pool"').states()
-    why = "element='Connector[protocol=HTTP/1.1][executor=]': the file has 0 such elements"
+    why = "element='Connector[protocol=HTTP/1.1][executor=][useVirtualThreads=]': the file has 0 such elements"
     for name in ("maxThreads", "minSpareThreads", "threadPriority"):
         assert states[name].lock_reason.endswith(why), name
     assert not states["maxConnections"].lock_reason

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -254,3 +255,26 @@ def test_a_setting_that_the_file_has_by_its_earlier_name_is_locked(tmp_path: Pat
     states = target.states()
     assert not states["compaction_throughput"].lock_reason
     assert not states["key_cache_size"].lock_reason, "a key without a value may be given one"
+
+
+def test_a_setting_that_the_file_has_as_null_is_one_without_a_value(tmp_path: Path) -> None:
+    """As the package's `key_cache_size:` comes out of a program that reads the file and writes it anew. It was no number: the
+    first trial, of any setting, ended as "not understood"."""
+    target, yaml = package(tmp_path), tmp_path / "conf/cassandra.yaml"
+    found = b"cluster_name: trimtab\nkey_cache_size: null # computed\nrow_cache_size: ~\r\nconcurrent_reads: 32\n"
+    yaml.write_bytes(found)
+    states = target.states()
+    assert not states["key_cache_size"].lock_reason
+    assert states["key_cache_size"].running == states["key_cache_size"].knob.default
+    channel, config = target._places["concurrent_reads"].channel, Config({"concurrent_reads": 64})
+    before, mine = (
+        channel.read(),
+        {"concurrent_reads": ("64",), "key_cache_size": ("32MiB",), "row_cache_size": ("8MiB",)},
+    )
+    changed = channel.changed(before, target._files.texts_for(channel, config))
+    assert target._files.differing(channel, before, changed, {}) == {"concurrent_reads"}
+    config = Config({"concurrent_reads": 64, "key_cache_size": 32, "row_cache_size": 8})
+    changed = channel.changed(before, target._files.texts_for(channel, config))
+    assert changed.content.splitlines()[1:3] == [b"key_cache_size: 32MiB # computed", b"row_cache_size: 8MiB"]
+    theirs = replace(changed, content=changed.content + b"theirs: 1\n")
+    assert channel.without(theirs, before, mine, "").content == found + b"theirs: 1\n"

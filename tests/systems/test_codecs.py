@@ -277,6 +277,7 @@ def test_a_key_that_had_no_value_goes_where_somebody_has_added_it_again() -> Non
         ("yaml", "a:\n  - 1\n  - 2\n", "a", "3", "no plain value on one line"),
         ("yaml", "a: [1,\n  2]\n", "a", "3", "no plain value on one line"),
         ("yaml", "a: 5\n", "a.b", "3", "'a' is not one mapping"),
+        ("yaml", "a: null\n", "a.b", "3", "'a' is not one mapping"),
         ("yaml", "a:\n  - 1\n", "a.b", "3", "'a' is not one mapping"),
         ("yaml", "a: {c: 1}\n", "a.b", "3", "(?s)'a' is not one mapping.*hint: .*each key on a separate line"),
         ("yaml", "a: # why\n- x: 1\nb: 2\n", "a.b.c", "3", "'a' is not one mapping"),

@@ -19,6 +19,8 @@ from tests.systems.test_tomcat import _flags, tomcat
 from trimtab import plugins
 from trimtab.errors import ApplyError
 from trimtab.space import Config
+from trimtab.systems.codec.jvm_options import COLLECTOR
+from trimtab.systems.dump import printed_values
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("java")]
 
@@ -118,6 +120,34 @@ def test_a_heap_is_set_where_the_file_has_its_own(tmp_path: Path) -> None:
     channel = target._places["MaxHeapSize"].channel
     changed = channel.changed(channel.read(), target._files.texts_for(channel, config))
     assert changed.content == b"# as found\n-Xms128m -Xmx256m\n-XX:+UseSerialGC\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "ruled"),
+    [
+        ("-Xmn64m\n", {"NewRatio": "-Xmn", "G1NewSizePercent": "-Xmn", "G1MaxNewSizePercent": "-Xmn"}),
+        ("-XX:MaxNewSize=64m\n", {"G1MaxNewSizePercent": "-XX:MaxNewSize"}),
+        ("# -Xmn64m\n", {}),
+    ],
+)
+def test_flags_that_a_fixed_young_generation_rules_are_locked(text: str, ruled: dict[str, str], tmp_path: Path) -> None:
+    """Java takes them and does not use them: a search over them measured noise."""
+    states = _with_options(tmp_path, f"-XX:+UnlockExperimentalVMOptions\n{text}").states()
+    found = {name: state.lock_reason for name, state in states.items() if "no effect while" in state.lock_reason}
+    assert found == {name: f"it has no effect while its file has {flag}" for name, flag in ruled.items()}
+    assert states["SurvivorRatio"].lock_reason == ""
+
+
+def test_the_collector_of_java_11_is_replaced_and_not_joined(tmp_path: Path) -> None:
+    """As Cassandra's file for Java 11 has it. It counted as G1, whose flags were searched, and a second line was added."""
+    text = "-XX:+UseConcMarkSweepGC\n-XX:+CMSParallelRemarkEnabled\n"
+    target = _with_options(tmp_path, text)
+    state, channel = target.states()["collector"], target._places["collector"].channel
+    assert (state.running, state.lock_reason) == ("ConcMarkSweep", "")
+    changed = channel.changed(channel.read(), target._files.texts_for(channel, Config({"collector": "Parallel"})))
+    assert changed.content.decode() == text.replace("UseConcMarkSweepGC", "UseParallelGC")
+    flags = " bool UseConcMarkSweepGC  = true  {product} {command line}\n bool UseG1GC  = false  {product} {default}\n"
+    assert printed_values("flags", flags, [COLLECTOR]) == {COLLECTOR: "ConcMarkSweep"}
 
 
 def test_a_check_leaves_the_log_and_the_ports_of_the_running_java_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.systems.mysql_shapes import MYSQL_ROWS
+from tests.systems.mysql_shapes import MARIADB_ROWS, MYSQL_ROWS
 from tests.systems.test_mysql_catalogue import MYSQL
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql import pending
@@ -89,6 +89,32 @@ def test_what_a_server_has_rounded_waits_for_no_restart(
     assert pending._changed_at(file) > time.time() - 50, "it was written since the server's start"
     variables = _read({POOL: 256 * MIB}, {POOL: "COMPILED"})
     assert unsettled(session, cast(Reach, reach), variables) == waiting
+
+
+@pytest.mark.parametrize(
+    ("type_", "size", "waiting"),
+    [
+        ("OFF", 64 * MIB, []),
+        ("OFF", 32 * MIB, ["query_cache_size"]),
+        ("OFF", 0, ["query_cache_size", "query_cache_type"]),
+        ("OFF", MIB, ["query_cache_size", "query_cache_type"]),  # by default, which switches nothing on
+        ("DEMAND", 64 * MIB, ["query_cache_type"]),
+    ],
+)
+def test_a_query_cache_that_is_on_because_it_has_a_size_waits_for_no_restart(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, type_: str, size: int, waiting: list[str]
+) -> None:
+    """A server whose files say OFF, and 64 MiB, starts with ON."""
+    file = tmp_path / "trimtab.cnf"
+    file.touch()
+    told = {"query_cache_type": type_, "query_cache_size": str(size)}
+    monkeypatch.setattr(pending, "given_options", lambda _: told)
+    monkeypatch.setattr(pending, "start_values", lambda _: told)
+    reach: Any = SimpleNamespace(include_file=file, argv=(), pid=None, data_dir=None, account=None)
+    session = cast(Session, SimpleNamespace(rows=lambda _: [("Uptime", "100")]))
+    now = {"query_cache_type": "ON", "query_cache_size": str(64 * MIB)}
+    rows = [(name, now[str(name)], "CONFIG", *rest) for name, _, _, *rest in MARIADB_ROWS if name in now]
+    assert unsettled(session, cast(Reach, reach), from_mariadb(rows)) == waiting
 
 
 @pytest.mark.parametrize(

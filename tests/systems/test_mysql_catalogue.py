@@ -332,7 +332,6 @@ def test_the_caches_of_tables_ask_for_no_more_files_than_the_server_may_open() -
 def test_the_rules_stay_inside_ranges_and_budget() -> None:
     found = states()
     config = advised(CATALOG, found, {**BOUNDS, "clients": 8.0, "ssd": 1.0, "hdd": 0.0}, _memory(found))
-    assert config["query_cache_type"] == "OFF"
     assert config["query_cache_size"] == 0
     assert "key_buffer_size" not in config
     assert int(config["innodb_buffer_pool_size"]) % (8 << 20) == 0

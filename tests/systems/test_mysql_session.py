@@ -61,6 +61,13 @@ def test_a_blocked_host_is_told_how_every_version_unblocks_it(monkeypatch: pytes
         (3955, "Account is blocked for 2 day(s)", "the server has blocked this user after wrong passwords"),
         (4150, "User is blocked because of too many credential errors", "the server has blocked this user after wrong passwords"),
         (3032, "The server is currently in offline mode", "the server is in offline mode"),
+        (1203, "User jo already has more than 'max_user_connections' active connections",
+         "this user has as many connections as max_user_connections allows"),
+        (1226, "User 'jo' has exceeded the 'max_user_connections' resource (current value: 2)",
+         "this user has as many connections as max_user_connections allows"),
+        (1226, "User 'jo' has exceeded the 'max_connections_per_hour' resource (current value: 40)",
+         "this user has used up what the server allows it in an hour"),
+        (1524, "Plugin 'mysql_native_password' is not loaded", "the server has not loaded the plugin by which this user logs in"),
         (2059, "Authentication plugin 'auth_gssapi_client' not configured", "this user logs in by a plugin that Trimtab lacks"),
     ],
 )  # fmt: skip
@@ -76,6 +83,21 @@ def test_a_server_that_refuses_this_user_is_not_down(
     there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
     with pytest.raises(LoginRefusedError, match=f"as user='jo': {told}"):
         session.connect(there)
+
+
+def test_a_login_that_needs_a_library_is_not_told_as_a_server_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a MariaDB user IDENTIFIED VIA ed25519."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("'pynacl' package is required for ed25519_password auth method")
+
+    monkeypatch.setattr(session, "login", refused)
+    there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
+    with pytest.raises(
+        LoginRefusedError, match="as user='jo': this user logs in by a plugin that Trimtab lacks"
+    ) as caught:
+        session.connect(there)
+    assert "log in as a user with a password" in str(caught.value.hint)
 
 
 def test_who_may_log_in_over_the_socket_only_is_told_to_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,14 +129,17 @@ class Connection:
 
 
 def test_what_limits_the_statements_of_people_does_not_cut_what_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under SET GLOBAL sql_select_limit = 100 most variables would be missing, and max_statement_time would end a resize."""
+    """Under SET GLOBAL sql_select_limit = 100 most variables would be missing, and max_statement_time would end a resize.
+
+    MySQL's max_join_size refuses what reads them, a join, and its max_execution_time ends that where the server is busy.
+    """
     made = Connection()
     monkeypatch.setattr(session, "login", lambda *_, **__: made)
     there = Endpoint(protocol="mysql", host="db", port=3306, user="jo", password="x", database="")
     session.connect(there)
     (asked,) = made.asked
-    assert asked.startswith("SET SESSION sql_select_limit = 18446744073709551615")
-    assert "/*M!100101 , SESSION max_statement_time = 0 */" in asked
+    assert asked.startswith("SET SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1 ")
+    assert "/*!50708 , SESSION max_execution_time = 0 */ /*M!100101 , SESSION max_statement_time = 0 */" in asked
     gone = Connection(pymysql.OperationalError(1862, "Your password has expired."))
     monkeypatch.setattr(session, "login", lambda *_, **__: gone)
     with pytest.raises(LoginRefusedError):

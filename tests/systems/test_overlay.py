@@ -11,7 +11,7 @@ import pytest
 
 from trimtab.errors import UsageError
 from trimtab.records import Context
-from trimtab.space import Config, KnobKind, RestartClass, SafetyClass, Space, amount
+from trimtab.space import Config, Knob, KnobKind, RestartClass, SafetyClass, Space, amount
 from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading
 from trimtab.systems.postgresql import PostgresTarget, catalogue
@@ -20,6 +20,7 @@ from trimtab.systems.postgresql.autoconf import change_entries, file_faults, rea
 from trimtab.systems.postgresql.catalogue import CATALOG, major_version, read_rows
 from trimtab.systems.postgresql.session import Connection
 from trimtab.systems.postgresql.values import is_same, setting_text
+from trimtab.systems.rules import advised, memory_of
 from trimtab.systems.selection import select
 from trimtab.systems.server_catalog import parse_server_catalog
 
@@ -73,6 +74,16 @@ def test_few_clients_are_not_advised_the_whole_memory_for_a_step(clients: float,
     """A plan has several of them, and so has each of its workers."""
     memory = float(1 << 32)
     assert amount(str(CATALOG.advice["work_mem"]), {"memory": memory, "clients": clients}) == memory / share
+
+
+@pytest.mark.parametrize(("running_mb", "running_s", "mb", "s"), [(1024, 300, 4096, 900), (16384, 1800, 16384, 1800)])
+def test_advice_makes_no_checkpoints_more_frequent(running_mb: int, running_s: int, mb: int, s: int) -> None:
+    size = Knob(name="max_wal_size", kind=KnobKind.INTEGER, low=256, high=16384, unit="MB", default=1024)
+    time = Knob(name="checkpoint_timeout", kind=KnobKind.INTEGER, low=60, high=3600, unit="s", default=300)
+    states = {knob.name: KnobState(knob=knob, running=value) for knob, value in ((size, running_mb), (time, running_s))}
+    facts = {"memory": 1e10, "cores": 4.0, "connections": 100.0, "disk": 1e11, "clients": 4.0, "ssd": 0.0, "hdd": 0.0}
+    config = advised(CATALOG, states, facts, memory_of(CATALOG, states, facts, budget_bytes=10**10))
+    assert dict(config) == {"max_wal_size": mb, "checkpoint_timeout": s}
 
 
 def test_code_and_overlay_agree_on_classes() -> None:

@@ -113,7 +113,7 @@ def test_what_a_cached_read_only_load_cannot_feel_is_not_tried_on_mysql() -> Non
     counts |= {"Questions": 50_000.0, "Innodb_buffer_pool_read_requests": 400_000.0, "Innodb_os_log_written": 6_000.0}
     counts |= {"Innodb_buffer_pool_pages_flushed": 3.0}
     shown = {name for name, play in _shipped("mysql").play.items() if play.sign and is_shown(play.sign, counts)}  # type: ignore[attr-defined]
-    assert shown == {"ssd_flushing", "slow_flushing", "early_flushing", "no_flush_bursts"}
+    assert shown == {"ssd_flushing", "no_neighbours", "slow_flushing", "early_flushing", "no_flush_bursts"}
     counts["Innodb_buffer_pool_pages_flushed"] = 0.0
     assert not any(is_shown(play.sign, counts) for play in _shipped("mysql").play.values() if play.sign)  # type: ignore[attr-defined]
     counts |= {"Innodb_buffer_pool_pages_flushed": 900.0, "Innodb_os_log_written": 3e7, "Handler_update": 5e4}
@@ -171,6 +171,23 @@ def test_costs_that_are_lower_than_those_of_an_ssd_stay(running: float, tried: f
     facts = play_facts(Context("any", 4), Machine(cores=2, memory_bytes=1 << 30), _BOUNDS, latency_s=1.0)
     found = {play.name: play.settings for play in fitting_plays(_shipped("postgresql").play, states, facts)}  # type: ignore[attr-defined]
     assert found["ssd_costs"] == {"random_page_cost": tried}
+
+
+@pytest.mark.parametrize(
+    ("play", "knob", "running", "tried"),
+    [
+        ("large_shared_buffers", "shared_buffers", 16384, 52429),
+        ("large_shared_buffers", "shared_buffers", 78643, 78643),
+        ("idle_cores_for_one", "max_parallel_workers_per_gather", 1, 2),
+        ("idle_cores_for_one", "max_parallel_workers_per_gather", 4, 4),
+    ],
+)
+def test_what_is_larger_than_a_play_for_more_asks_for_stays(play: str, knob: str, running: int, tried: int) -> None:
+    states = _states()
+    states[knob] = replace(states[knob], running=running)
+    facts = play_facts(Context("any", 1), Machine(cores=2, memory_bytes=1 << 30), _BOUNDS, latency_s=1.0)
+    found = {play.name: play.settings for play in fitting_plays(_shipped("postgresql").play, states, facts)}  # type: ignore[attr-defined]
+    assert found[play] == {knob: tried}
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     "tomcat": {},
     "linux": {},
     "mongodb": {},
+    "redis": {},
     "wiredtiger": {},
     "cassandra": {
         "rows_outside_the_heap": "memory budget: .* > 1GiB",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,12 @@ class TestOwn(TargetSuite):
                 yield subject
 
 
+def _shipped(redis: Redis, **more: object) -> dict[str, Any]:
+    """The table of one that is asked as the catalogue says."""
+    own = {key: value for key, value in redis.own_table().items() if key not in ("catalog", "health", "read")}
+    return {**own, "kind": "redis", "knobs": "all", "names": {"cli": f"redis-cli -h 127.0.0.1 -p {redis.port}"}, **more}
+
+
 class TestShipped(TargetSuite):
     """`kind = "redis"`, by the catalogue that Trimtab ships."""
 
@@ -89,8 +96,7 @@ class TestShipped(TargetSuite):
     def subject(cls, state_dir: Path) -> Iterator[Subject]:
         with started(runs=False) as redis:
             kind = plugins.load("targets", "redis")
-            table = {**redis.own_table(), "kind": "redis", "knobs": "all"}
-            del table["catalog"]
+            table = _shipped(redis)
 
             def again(name: str = "again") -> Any:
                 return kind.from_settings("cache", table, state_dir=state_dir / name)
@@ -107,6 +113,40 @@ class TestShipped(TargetSuite):
                 locked=("appendfsync", "no"),
                 state_dir=state_dir,
             )
+            target.close()
+
+
+def test_a_redis_counts_for_its_own_plays_and_for_no_other_server(state_dir: Path) -> None:
+    """A study file may name `read` and `health` with another port, and `counters` would ask the usual one."""
+    with started() as other, started(runs=False) as redis:
+        kind = plugins.load("targets", "redis")
+        target = kind.from_settings("cache", _shipped(redis), state_dir=state_dir / "counts")
+        target.open()
+        try:
+            before = target.counters()
+            subprocess.run([*redis.cli.split(), "set", "a", "1"], check=True)
+            subprocess.run([*redis.cli.split(), "del", "a"], check=True)
+            after = target.counters()
+            asks_another = _shipped(redis, names={"cli": other.cli}, health=f"{redis.cli} ping")
+            assert kind.from_settings("cache", asks_another, state_dir=state_dir / "other").counters() == {}
+        finally:
+            target.close()
+    assert {name for play in target.catalog.play.values() for name in play.counts} <= before.keys()
+    assert after["deletions"] - before["deletions"] == 1
+
+
+def test_a_redis_with_a_password_is_asked_with_that_of_a_file(state_dir: Path) -> None:
+    with started(runs=False) as redis:
+        redis.conf.write_text(f"{redis.conf.read_text()}requirepass hush-hush\n")
+        (secret := redis.folder / "password").touch(mode=0o600)
+        secret.write_text("hush-hush\n")
+        table = _shipped(redis, password_files={"cli": str(secret)})
+        target = plugins.load("targets", "redis").from_settings("cache", table, state_dir=state_dir / "password")
+        target.open()
+        try:
+            assert target.states()["hz"].running == 10
+            assert target.counters()
+        finally:
             target.close()
 
 

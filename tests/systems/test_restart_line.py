@@ -122,6 +122,10 @@ def test_a_packaged_server_is_restarted_as_its_machine_does(
             "the server's certificate is for another host name",
         ),
         ("FATAL:  connection requires a valid client certificate", "the server asks for a certificate of this user"),
+        (
+            'private key file "k" has group or world access; file must have permissions u=rw (0600) or less',
+            "the private key of this user's certificate cannot be used",
+        ),
         ("server does not support SSL, but SSL was required", "the server does not encrypt, and sslmode asks for it"),
         (
             'no pg_hba.conf entry for host "::1", user "x", database "d", no encryption',

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trimtab import plugins
+from trimtab.errors import TargetError
+from trimtab.records import Fault
 from trimtab.space import Value, amount, is_shown
 from trimtab.systems import KnobState
 from trimtab.systems.codec.scalar import offered_words
+from trimtab.systems.evidence import classified
 from trimtab.systems.plays import fitting_plays
 from trimtab.systems.rules import advised, constraints, memory_of
 
@@ -180,6 +184,80 @@ def test_no_redis_is_tried_without_a_limit_of_its_memory(found: int, is_bound: b
     assert [each.is_met({"maxmemory": 0}, knobs) for each in bounds] == ([False] if is_bound else [])
 
 
+NO_MEMORY = "# There is insufficient memory for the Java Runtime Environment to continue."
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "faults"),
+    [
+        ("redis", "811:M 05 Jun 2026 10:00:00.123 # Redis 7.0.15 crashed by signal: 11, si_code: 1", [Fault.CONFIG]),
+        ("redis", "811:M 05 Jun 2026 10:00:00.123 # Redis 7.0.15 crashed by signal: 6, si_code: -6", []),
+        ("tomcat", "# A fatal error has been detected by the Java Runtime Environment:", [Fault.CONFIG]),
+        ("cassandra", "# A fatal error has been detected by the Java Runtime Environment:", [Fault.CONFIG]),
+        ("tomcat", NO_MEMORY, [Fault.RESOURCE]),
+    ],
+)
+def test_a_crash_of_which_only_the_log_tells_is_the_configs(
+    kind: str, line: str, faults: list[Fault], tmp_path: Path
+) -> None:
+    """systemd has started the server again by then, and it looked as if somebody else had restarted it."""
+    target = plugins.load("targets", kind).from_settings("x", {"memory": "1GiB"}, state_dir=tmp_path)
+    assert [each.fault for each in classified(line, target.catalog.log)] == faults
+
+
+REDIS_6_CLI = """#!/bin/sh
+case "$1" in
+  "") while read -r config get name more; do
+        if test -n "$more"; then echo "ERR Unknown subcommand or wrong number of arguments for 'get'. Try CONFIG HELP."
+        else case "$name" in hz) printf 'hz\\n10\\n';; save) printf 'save\\n\\n';; *) echo;; esac; fi
+      done;;
+  ping) echo "$(cat "${0%/*}/answer")";;
+  *) echo "Unrecognized option or bad number of args for: '$1'" >&2; exit 1;;
+esac
+"""
+
+
+def test_a_redis_of_before_7_is_asked_in_words_that_it_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `config get` takes one name, and its redis-cli has no -e and ends with 0 where the server refuses."""
+    cli, answer = tmp_path / "cli", tmp_path / "answer"
+    cli.write_text(REDIS_6_CLI)
+    cli.chmod(0o755)
+    table = {"memory": "1GiB", "names": {"cli": str(cli)}}
+    reach = plugins.load("targets", "redis").from_settings("x", table, state_dir=tmp_path / "state")._reach
+    assert reach.values(["hz", "save", "hash-max-listpack-entries"]) == {"hz": "10", "save": ""}
+    monkeypatch.setattr(reach, "is_up", lambda: True)
+    answer.write_text("PONG\n")
+    reach.health()
+    answer.write_text("LOADING Redis is loading the dataset in memory\n")
+    with pytest.raises(TargetError, match="exit_code=1: LOADING Redis"):
+        reach.health()
+
+
+def test_a_redis_gets_threads_where_its_own_is_busy(tmp_path: Path) -> None:
+    counts = dict.fromkeys(
+        ("uptime_in_seconds", "used_cpu_user_main_thread", "used_cpu_sys_main_thread", "deletions"), 0.0
+    )
+    threads = {"threads_that_write", "threads_that_read_too"}
+    idle = {**counts, "uptime_in_seconds": 20.0, "used_cpu_user_main_thread": 2.0, "used_cpu_sys_main_thread": 3.0}
+    assert _left_out("redis", idle, tmp_path) == {*threads, "deletions_in_the_background"}
+    assert _left_out("redis", {**idle, "used_cpu_sys_main_thread": 9.0, "deletions": 1.0}, tmp_path) == set()
+    assert _left_out("redis", {}, tmp_path) == set()
+
+
+@pytest.mark.parametrize(("cores", "clients", "threads"), [(4, 8, 3), (8, 50, 6), (64, 600, 8)])
+def test_threads_of_a_redis_are_as_many_as_its_file_says(
+    cores: int, clients: int, threads: int, tmp_path: Path
+) -> None:
+    """At the head of its part on threads: a core is left over, and more than eight do not help."""
+    catalog, states = _example("redis", tmp_path, {})
+    knob = states["io_threads"].knob
+    states["io_threads"] = replace(states["io_threads"], knob=replace(knob, high=float(max(2, min(cores, 8)))))
+    play = {"threads_that_write": catalog.play["threads_that_write"]}
+    (found,) = fitting_plays(play, states, _facts(cores=float(cores), clients=float(clients)))
+    assert found.settings == {"io_threads": threads}
+    assert fitting_plays(play, states, _facts(cores=float(cores), clients=float(cores))) == ()
+
+
 def _left_out(kind: str, counts: Mapping[str, float], folder: Path) -> set[str]:
     plays = plugins.load("targets", kind).from_settings("x", {}, state_dir=folder).catalog.play
     return {name for name, play in plays.items() if not is_shown(play.sign, counts)}
@@ -191,11 +269,11 @@ def test_what_the_kernel_did_not_do_is_not_made_faster(tmp_path: Path) -> None:
     counts = target.counters()
     assert counts["pgpgin"] > 0
     assert {name for play in target.catalog.play.values() for name in play.counts} <= counts.keys()
-    still = dict.fromkeys(counts, 0.0)
+    still, of_writes = dict.fromkeys(counts, 0.0), {"early_writeback", "late_writeback", "no_wait_for_syncs"}
     assert _left_out("linux", still, tmp_path) == {
-        "little_swapping", "no_huge_pages", "no_io_scheduler", "short_read_ahead", "long_read_ahead",
+        "little_swapping", "no_huge_pages", "no_io_scheduler", "short_read_ahead", "long_read_ahead", *of_writes,
     }  # fmt: skip
-    assert _left_out("linux", {**still, "pgpgin": 1e6}, tmp_path) == {"little_swapping", "no_huge_pages"}
+    assert _left_out("linux", {**still, "pgpgin": 1e6}, tmp_path) == {"little_swapping", "no_huge_pages", *of_writes}
     assert _left_out("linux", {**still, "pgpgout": 1e6, "pswpin": 3.0, "thp_fault_alloc": 1.0}, tmp_path) == {
         "short_read_ahead", "long_read_ahead",
     }  # fmt: skip

@@ -70,3 +70,58 @@ def test_threads_of_several_executors_count_once_at_least(made: Callable[..., An
         assert app.memory(Context("w", clients=4)).use({})["executor"] >= 200 * (256 << 10)
         assert "comes 2 times" in app.states()["executorMaxThreads"].lock_reason
     assert "executor" not in made().memory(Context("w", clients=4)).use({})
+
+
+NIO = "org.apache.coyote.http11.Http11NioProtocol"
+
+
+@pytest.mark.parametrize(
+    ("connectors", "changed"),
+    [
+        ('<Connector port="8080" protocol="{nio}"/>', 0),
+        ('<Connector protocol="AJP/1.3" port="8009"/><Connector port="8080"/>', 1),
+        ('<Connector port="8080" protocol="HTTP/1.1"/><Connector port="8443" protocol="{nio}" SSLEnabled="true"/>', 0),
+    ],
+    ids=["by its class", "without a protocol", "beside one for TLS"],
+)
+def test_a_connector_is_known_by_all_that_tomcat_takes_for_http(
+    made: Callable[..., Any], tmp_path: Path, connectors: str, changed: int
+) -> None:
+    """Many files name the class. Such a connector was none: all of its settings were locked."""
+    app, server = made(), tmp_path / "server.xml"
+    text = f"<Server><Service>{connectors.format(nio=NIO)}</Service></Server>\n"
+    server.write_text(text)
+    state, channel = app.states()["maxThreads"], app._places["maxThreads"].channel
+    assert (state.running, state.lock_reason) == (200, "")
+    written = channel.changed(channel.read(), app._files.texts_for(channel, Config({"maxThreads": 64})))
+    ends = text.split("/>")
+    ends[changed] += ' maxThreads="64"'
+    assert written.content.decode() == "/>".join(ends)
+
+
+VIRTUAL = '<Executor name="v" className="org.apache.catalina.core.StandardVirtualThreadExecutor"/>'
+
+
+@pytest.mark.parametrize(
+    ("text", "open_ones"),
+    [
+        ('<Connector port="8080" useVirtualThreads="true"/>', set()),
+        ('<Connector port="8080" useVirtualThreads="false"/>', {"maxThreads", "minSpareThreads"}),
+        (f'{VIRTUAL}<Connector port="8080" executor="v"/>', set()),
+        ('<Executor name="p"/><Connector port="8080" executor="p"/>', {"executorMaxThreads"}),
+    ],
+)
+def test_virtual_threads_have_no_number(
+    made: Callable[..., Any], tmp_path: Path, text: str, open_ones: set[str]
+) -> None:
+    """A search over it measured noise, and the budget counted threads that are not there."""
+    app = made()
+    (tmp_path / "server.xml").write_text(f"<Server><Service>{text}</Service></Server>\n")
+    states = app.states()
+    asked = ("maxThreads", "minSpareThreads", "executorMaxThreads")
+    assert {name for name in asked if not states[name].lock_reason} == open_ones
+    consumers = {"threads": "maxThreads", "executor": "executorMaxThreads"}
+    use = app.memory(Context("w", clients=4)).use({})
+    assert {name for name, knob in consumers.items() if name in use} == {
+        name for name, knob in consumers.items() if knob in open_ones
+    }

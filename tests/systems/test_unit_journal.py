@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from trimtab import plugins
 from trimtab.errors import TargetError
 from trimtab.host import CommandResult
 from trimtab.records import Fault
@@ -59,6 +60,53 @@ def test_what_a_server_says_before_its_own_log_begins_is_read_from_the_journal(
     assert evidence.log.splitlines()[-1] == reach.log_excerpt(20).splitlines()[-1] == fatal
     assert evidence.log.count(fatal) == 1
     assert "--unit=postgresql-18" in asked[0]
+
+
+MONGOD = (
+    '{"t":{"$date":"2026-09-04T16:43:04.496Z"},"s":"F",  "c":"CONTROL",  "id":20574,   "ctx":"-",'
+    '"msg":"Error during global initialization"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("redis", "*** FATAL CONFIG FILE ERROR (Redis 7.0.15) ***"),
+        ("mongodb", MONGOD),
+        ("mongodb", "Unrecognized option: storage.wiredTiger.engineConfig.cacheSize"),
+        ("cassandra", "Error: Could not create the Java Virtual Machine."),
+    ],
+)
+def test_what_a_program_of_a_catalogue_says_before_its_own_log_begins(
+    kind: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log had nothing of a start that failed, and the config was told to have crashed without a reason."""
+    log = tmp_path / "own.log"
+    log.write_text("ready\n")
+    table = {"memory": "1GiB", "restart": "systemctl restart it@6380", "pid_file": str(tmp_path / "pid")}
+    target = plugins.load("targets", kind).from_settings(
+        "x", {**table, "log_file": str(log)}, state_dir=tmp_path / "state"
+    )
+    reach, asked = target._reach, list[Sequence[str]]()
+
+    def run(argv: Sequence[str], **how: object) -> CommandResult:
+        if argv[0] == "journalctl":
+            asked.append(argv)
+            return CommandResult(argv=tuple(argv), exit_code=0, stdout=f"{said}\n", stderr="", duration_s=0.1)
+        return CommandResult(argv=tuple(argv), exit_code=1, stdout="", stderr="Job for it failed", duration_s=0.1)
+
+    monkeypatch.setattr(reach.host, "run", run)
+    found = Forensics(cast(Reach, reach), target.catalog.log, "program")
+    found.mark()
+    assert said not in reach.log_excerpt(5)
+    assert not asked
+    with pytest.raises(TargetError, match="Job for it failed"):
+        reach.restart()
+    evidence = found.gather(was_restarting=True)
+    assert [each.fault for each in evidence.symptoms] == [Fault.CONFIG]
+    assert said in evidence.log
+    assert said in reach.log_excerpt(20)
+    assert "--unit=it@6380" in asked[0]
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,7 @@ class CatalogKnob(OverlayKnob):
         words: what false and true are in the file.
         needs: what the `features` command must print, or the knob is locked.
         needs_beside: the address that its file must have besides, or the knob is locked.
+        ruled_by: addresses that leave it without effect: while its file has one of them, the knob is locked.
         choices_need: choice -> what it must print, or the choice is left out.
         shown_by: choice -> what the `features` command prints while it is in use, for a value that files may give which are none
             of ours. Where neither its file names it nor the program shows it, it is locked, and so is what depends on it.
@@ -170,6 +171,7 @@ class CatalogKnob(OverlayKnob):
     words: tuple[str, str] = ("no", "yes")
     needs: str = ""
     needs_beside: str = ""
+    ruled_by: tuple[str, ...] = ()
     choices_need: dict[str, str] = Field(default_factory=dict)
     shown_by: dict[str, str] = Field(default_factory=dict)
     under: dict[str, dict[Literal["default", "low", "high"], Written]] = Field(default_factory=dict)

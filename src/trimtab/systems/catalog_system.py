@@ -240,7 +240,7 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
                     is_curated=True,
                     lock_reason=missing
                     or self._says.lacks(name, in_use)
-                    or self._says.alone(name, channel, place)
+                    or self._says.beside(name, channel, place)
                     or self._shown.why_not(name)
                     or (self._no_place(channel, place, knob, address) if located is None else located.fixed)
                     or (unknown_choice(knob, was) if self._knows_all(channel, knob) else "")

@@ -97,6 +97,19 @@ class OwnLifecycle(AlwaysThere):
             self._wait_healthy(began + self.settings.restart_timeout_s)
             self.start_s = time.monotonic() - began
 
+    def _wait_healthy(self, deadline: float) -> None:
+        """As any; one whose command has ended well is told to stay in the foreground."""
+        try:
+            super()._wait_healthy(deadline)
+        except TargetError as error:
+            if self.exit_code != 0 or self.settings.embedded is not None:
+                raise
+            raise TargetError(
+                f"run={self.settings.run!r}: the command ended with exit_code=0, and left no program that Trimtab can stop",
+                hint="keep the program in the foreground, as `redis-server redis.conf --daemonize no` does; and stop the one that"
+                " may run in the background now",
+            ) from error
+
     def restart(self) -> None:
         self._process.stop(immediate=True)
         self.ensure_up()

@@ -132,22 +132,26 @@ class OwnWords:
         return frozenset(n for n, place in places.items() if self.lacks(n, None) or not self._has_place(n, place))
 
     def _has_place(self, name: str, place: Place) -> bool:
-        """Whether its file has it, or could; of a knob that counts without it, too, True."""
+        """Whether its file has it, or could, and leaves it an effect; of a knob that counts without it, too, True."""
         knob = self._catalog.knob[name]
         if not knob.must_stand:
             return True
         channel, copy = place.channel, place.channel.read()
+        if self.beside(name, channel, copy):
+            return False
         return channel.has(copy, place.address) or not channel.no_place(copy, place.address, str(knob.default))
 
-    def alone(self, name: str, channel: FileChannel, copy: FileCopy | None) -> str:
-        """Why a file does not have what a setting needs beside it; "" when it has.
+    def beside(self, name: str, channel: FileChannel, copy: FileCopy | None) -> str:
+        """Why a setting has no effect because of what stands, or does not stand, in its file beside it; "" when it has.
 
         Raises:
             TargetError: the file is not of its syntax.
         """
-        other = self._catalog.knob[name].needs_beside
-        is_alone = bool(other) and copy is not None and not channel.has(copy, other)
-        return f"its file has no {other}, which it needs" if is_alone else ""
+        knob = self._catalog.knob[name]
+        if knob.needs_beside and copy is not None and not channel.has(copy, knob.needs_beside):
+            return f"its file has no {knob.needs_beside}, which it needs"
+        ruler = next((each for each in knob.ruled_by if channel.has(copy, each)), "")
+        return f"it has no effect while its file has {ruler}" if ruler else ""
 
     def why_renamed(self, channel: FileChannel, copy: FileCopy | None, former: str) -> str:
         """Why a setting cannot be written under its name of now; "" when it can.

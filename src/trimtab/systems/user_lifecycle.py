@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,11 +19,17 @@ from trimtab.systems.log import log_bytes
 from trimtab.systems.overlay import LogWords
 from trimtab.systems.own_port import OwnPort
 from trimtab.systems.pid_file import PidFile
+from trimtab.systems.placeholder import filled
 from trimtab.systems.start_limit import later_s
+from trimtab.systems.unit_journal import UnitJournal
 
 __all__ = ["CommandLifecycle"]
 
 _POLL_S = 0.02
+_ABSENT_S = 30.0
+"""How long neither a process nor a new line of its log may show, once a restart has worked."""
+_TIMES_AWAY = 3
+"""At least so many times as long as the longest restart that worked."""
 
 
 class CommandLifecycle(AlwaysThere):
@@ -31,8 +38,12 @@ class CommandLifecycle(AlwaysThere):
     def __init__(self, name: str, settings: CommandSettings, paths: Sequence[Path], words: LogWords) -> None:
         super().__init__(name, settings, paths, words)
         self._file = PidFile(settings.pid_file or "", settings.process)
+        command = filled(settings.restart or settings.start or "", settings.names)
+        self._journal = UnitJournal(self.host, shlex.split(command))
         self._last_pid: int | None = None
         self._has_restarted = False
+        self._away_s = 0.0
+        self._seen: tuple[float, int] = (0.0, 0)
 
     @cached_property
     def is_here(self) -> bool:
@@ -89,6 +100,14 @@ class CommandLifecycle(AlwaysThere):
     def _port(self) -> OwnPort:
         return OwnPort(self.filled(self.settings.health or ""))
 
+    def said_at_start(self, n_lines: int) -> str:
+        """See `JournalledReach`."""
+        return self._journal.said(n_lines) if self._journal.is_marked and not self.is_up() else ""
+
+    def log_excerpt(self, n_lines: int) -> str:
+        """As any, with what its unit's journal has of a start that failed."""
+        return "\n".join(filter(None, (super().log_excerpt(n_lines), self.said_at_start(n_lines))))
+
     def _require_log(self) -> None:
         """That the log can be seen in which it says that it has read its files again.
 
@@ -136,7 +155,9 @@ class CommandLifecycle(AlwaysThere):
             super().restart()
         before = self.instance
         self._log_start = log_bytes(self.log_file)
-        deadline = time.monotonic() + self.settings.restart_timeout_s
+        began = time.monotonic()
+        deadline = began + self.settings.restart_timeout_s
+        self._journal.mark()
         try:
             self._commanded(deadline, is_down=is_down)
         except TargetError as error:
@@ -144,6 +165,7 @@ class CommandLifecycle(AlwaysThere):
                 raise failed_alone(error, "program", has_restarted=self._has_restarted) from error
             raise
         still_s = time.monotonic() + STILL_S
+        self._seen = time.monotonic(), log_bytes(self.log_file)
         self._wait_healthy(deadline)
         while before and self.instance == before:
             if time.monotonic() > still_s:
@@ -152,6 +174,15 @@ class CommandLifecycle(AlwaysThere):
             time.sleep(STILL_S / 10)
             self._wait_healthy(deadline)
         self._has_restarted = True
+        self._away_s = max(self._away_s, time.monotonic() - began)
+
+    def _has_ended(self) -> bool:
+        """Whether it is certain that it will not serve: nothing of it shows, for longer than a restart that worked has taken. The
+        command of a service that dies at once may have ended well, and so may that of one which is started in the background."""
+        now, n_bytes = time.monotonic(), log_bytes(self.log_file)
+        if self.pid is not None or n_bytes != self._seen[1]:
+            self._seen = now, n_bytes
+        return self._has_restarted and now - self._seen[0] > max(_ABSENT_S, _TIMES_AWAY * self._away_s)
 
     def _commanded(self, deadline: float, *, is_down: bool) -> None:
         s = self.settings

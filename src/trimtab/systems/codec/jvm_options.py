@@ -26,7 +26,7 @@ _OUTWARD = re.compile(
 """Options that open files and ports. A second Java with them moves the log of the first one away, or finds its port in use."""
 
 COLLECTOR = "-XX:Use*GC"
-_COLLECTOR = re.compile(r"-XX:Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon)GC")
+_COLLECTOR = re.compile(r"-XX:Use(Serial|Parallel|G1|Z|Shenandoah|Epsilon|ConcMarkSweep)GC")  # the last until Java 13
 
 _BEGIN = re.compile(r"(?<![^\s\"'])-")
 

@@ -2,7 +2,8 @@
 
 An address is the path of an element, `@`, and an attribute: "Server/Service/Connector@maxThreads". Of several elements with one
 path, one is named by an attribute of it, "Server/Service/Connector[port=8080]@maxThreads"; "[executor=]" is one without that
-attribute. Leading elements may be left out.
+attribute. "[protocol=HTTP/1.1|HTTP|]" is the first of these values that such an element of the file has: a program may take
+several for the same. Leading elements may be left out.
 """
 
 from __future__ import annotations
@@ -86,21 +87,44 @@ class XmlAttributes(Codec):
         elements, name = self._elements_of(text, address)
         if len(elements) != 1:
             raise CodecError(
-                f"element={address.rpartition('@')[0]!r}: the file has {len(elements)} such elements",
+                f"element={_spelled(_wanted(text, address)[0])!r}: the file has {len(elements)} such elements",
                 hint="name one by an attribute, as in Connector[port=8080]@maxThreads",
             )
         place = elements[0].insert_at
         return f"{text[:place]} {name}={self._raw(value, '')}{text[place:]}"
 
     def _elements_of(self, text: str, address: str) -> tuple[list[_Element], str]:
-        path, at, name = address.rpartition("@")
-        steps = [_STEP.fullmatch(step) for step in re.split(r"/(?![^\[]*\])", path)]
-        if not at or not re.fullmatch(_NAME, name) or not all(steps):
-            raise CodecError(
-                f"address={address!r} is not a path", hint="write it as in: Server/Service/Connector@maxThreads"
-            )
-        wanted = [(step["name"], dict(_TEST.findall(step["tests"]))) for step in steps if step is not None]
+        wanted, name = _wanted(text, address)
         return [element for element in _elements(text) if _fits(element.path, wanted)], name
+
+
+def _wanted(text: str, address: str) -> tuple[list[tuple[str, Mapping[str, str]]], str]:
+    """The elements of an address with the attributes by which each is named in this text, and the attribute that it is of.
+
+    Raises:
+        CodecError: it is no address.
+    """
+    path, at, name = address.rpartition("@")
+    steps = [_STEP.fullmatch(step) for step in re.split(r"/(?![^\[]*\])", path)]
+    if not at or not re.fullmatch(_NAME, name) or not all(steps):
+        raise CodecError(
+            f"address={address!r} is not a path", hint="write it as in: Server/Service/Connector@maxThreads"
+        )
+    found: list[tuple[str, Mapping[str, str]]] = []
+    for step in filter(None, steps):
+        tests = {attribute: value.split("|") for attribute, value in _TEST.findall(step["tests"])}
+        known = [element.path[-1][1] for element in _elements(text) if element.path[-1][0] == step["name"]]
+        found.append((step["name"], {each: _first_of(values, each, known) for each, values in tests.items()}))
+    return found, name
+
+
+def _first_of(values: Sequence[str], attribute: str, known: Sequence[Mapping[str, str]]) -> str:
+    """The first of these values that an element has; the first one where none has any."""
+    return next((value for value in values if any(each.get(attribute, "") == value for each in known)), values[0])
+
+
+def _spelled(wanted: Sequence[tuple[str, Mapping[str, str]]]) -> str:
+    return "/".join(name + "".join(f"[{test}={value}]" for test, value in tests.items()) for name, tests in wanted)
 
 
 def _fits(path: Sequence[tuple[str, Mapping[str, str]]], wanted: Sequence[tuple[str, Mapping[str, str]]]) -> bool:

@@ -1,7 +1,8 @@
 """YAML files, line by line: plain values of nested mappings, and nothing of what else YAML can say.
 
 An address is the keys down to a value with dots between them: "storage.wiredTiger.cacheSizeGB". Lists, texts of several
-lines, and mappings in braces stay as they are and have no addresses. A key without a value (`key_cache_size:`) may be given one.
+lines, and mappings in braces stay as they are and have no addresses. A key without a value (`key_cache_size:`, or `null` behind
+it, as programs write that which read the file and write it anew) may be given one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _PAIR = re.compile(
 _VALUE = re.compile(
     r"(?P<raw>\"[^\"\\]*\"|'[^']*'|(?![^#]*:(?:\s|$))[^#\"'|>\[{&*!%@`\s][^#]*?(?:(?<=[^\s])#[^#]*?)*)(?P<tail>[ \t]+#.*|[ \t]*)"
 )
+_NULL = re.compile(r"(?:~|null|Null|NULL)(?=[ \t]*(?:[ \t]#.*)?$)")
 _STEP = 2
 _DOCUMENT_END = re.compile(r"\.\.\.(?:[ \t].*)?")
 _MARK = re.compile("\ufeff|\xef\xbb\xbf")
@@ -30,7 +32,8 @@ the text (YAML 1.2.2, 5.2)."""
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """One key: its path, its line, where its colon ends, and its value when that is a plain one on this line."""
+    """One key: its path, its line, where its colon ends, and its value when that is a plain one on this line; where a `null` in
+    its place ends, or the colon."""
 
     path: str
     indent: int
@@ -38,6 +41,7 @@ class _Key:
     colon: int
     raw: tuple[int, int] | None
     is_empty: bool
+    null_end: int
 
 
 class YamlLines(LineCodec):
@@ -76,8 +80,9 @@ class YamlLines(LineCodec):
             return ""
         rest = super().withdraw(text, found, {address: texts for address, texts in ours.items() if address not in mine})
         for address in mine:
-            key = next(key for key in _keys(rest) if key.path == address)
-            rest = rest[: key.colon] + rest[(key.raw or (0, key.colon))[1] :]
+            key, before = (next(key for key in _keys(each) if key.path == address) for each in (rest, found))
+            end = key.raw[1] if key.raw is not None else key.null_end
+            rest = rest[: key.colon] + found[before.colon : before.null_end] + rest[end:]
         return rest
 
     def is_bare(self, text: str, address: str) -> bool:
@@ -94,8 +99,8 @@ class YamlLines(LineCodec):
         if not all(re.fullmatch(r"[A-Za-z0-9_][\w -]*", part) for part in parts):
             raise CodecError(f"address={address!r} is not a path of keys", hint="write it as in: storage.cacheSizeGB")
         if self.is_bare(text, address):
-            colon = next(key.colon for key in keys if key.path == address)
-            return f"{text[:colon]} {value}{text[colon:]}"
+            key = next(key for key in keys if key.path == address)
+            return f"{text[: key.colon]} {value}{text[key.null_end :]}"
         if any(key.path == address for key in keys):
             raise CodecError(
                 f"address={address!r} has no plain value on one line", hint="lists, mappings and long texts are not set"
@@ -106,7 +111,12 @@ class YamlLines(LineCodec):
             found = [key for key in keys if key.path == above]
             if not found or len(parts) == 1:
                 break
-            if len(found) > 1 or not found[0].is_empty or _is_list(found[0], text):
+            if (
+                len(found) > 1
+                or not found[0].is_empty
+                or found[0].null_end > found[0].colon
+                or _is_list(found[0], text)
+            ):
                 raise CodecError(
                     f"address={address!r}: {above!r} is not one mapping",
                     hint="write it as one mapping, with each key on a separate line",
@@ -179,7 +189,8 @@ def _keys(text: str) -> Iterator[_Key]:
         above = [each for each in above if each[0] < indent]
         above.append((indent, unquoted(match["key"])))
         rest = match["rest"] or ""
-        is_empty = not rest.strip() or rest.lstrip().startswith("#")
+        null = _NULL.match(rest)
+        is_empty = not rest.strip() or rest.lstrip().startswith("#") or null is not None
         following = lines[index + 1] if index + 1 < len(lines) else None
         is_longer = following is not None and len(following.words) - len(following.words.lstrip(" ")) > indent
         value = None if is_empty or is_longer else _VALUE.fullmatch(rest.rstrip(" \t"))
@@ -188,4 +199,5 @@ def _keys(text: str) -> Iterator[_Key]:
         start = line.start + match.start("rest") if rest else 0
         raw = (start + value.start("raw"), start + value.end("raw")) if value is not None else None
         colon = line.start + match.end("colon")
-        yield _Key(".".join(name for _, name in above), indent, line, colon, raw, is_empty)
+        null_end = colon if null is None else start + null.end()
+        yield _Key(".".join(name for _, name in above), indent, line, colon, raw, is_empty, null_end)

@@ -1,5 +1,5 @@
 """The buffer pool as a knob: its range where only a restart gives more of it, what its memory is reckoned from, and what a start
-makes of it."""
+makes of it, and of the query cache."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from trimtab.space import RestartClass
 from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql.variables import POOL, SEVERAL, Span, live_range
+from trimtab.systems.mysql.variables import CACHE, POOL, SEVERAL, Span, live_range
 from trimtab.units import format_size
 
 __all__ = ["MEMORY_FACTS", "as_started", "with_live_range"]
@@ -53,6 +53,7 @@ def _within(state: KnobState, low: float, high: float, live: Span) -> KnobState:
 def as_started(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapping[str, str]:
     """`start`, variable -> text, with what a server that is `running` so now would make of its buffer pool, the parts of that and
     its page cleaners: whole chunks of all parts, one part below 1 GiB, and no more cleaners than parts."""
+    start = _with_query_cache(start, running)
     asked = {name: int(text) for name in (POOL, _PARTS, _CLEANERS) if (text := start.get(name, "")).isdigit()}
     if POOL not in asked:
         return start
@@ -62,6 +63,14 @@ def as_started(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapp
     size = size if size < unit else math.ceil(size / unit) * unit  # below it, the chunks would be smaller, too
     made = {POOL: size, _PARTS: parts, _CLEANERS: min(asked.get(_CLEANERS, parts), parts)}
     return {**start, **{name: str(value) for name, value in made.items() if name in start}}
+
+
+def _with_query_cache(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapping[str, str]:
+    """With a query cache on that the files give a size, as a start has it whatever they say of its type (see `variables`)."""
+    size = running.get("query_cache_size")
+    if size is None or start.get(CACHE) != "OFF" or start.get(size.name, "0") in ("0", size.default):
+        return start
+    return {**start, CACHE: "ON"}
 
 
 def _running(variables: Mapping[str, Reading], name: str) -> int:

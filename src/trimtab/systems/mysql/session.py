@@ -23,8 +23,12 @@ __all__ = ["Session", "connect", "password_of", "uptime_s"]
 CONNECT_TIMEOUT_S = 10
 _ANSWER_S = 60
 """Longest wait for an answer, where nothing else is said."""
-_UNLIMITED = "SET SESSION sql_select_limit = 18446744073709551615 /*M!100101 , SESSION max_statement_time = 0 */"
-"""What limits the statements of people would cut the list of variables, and end a resize of MariaDB's buffer pool half way."""
+_UNLIMITED = (
+    "SET SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1"
+    " /*!50708 , SESSION max_execution_time = 0 */ /*M!100101 , SESSION max_statement_time = 0 */"
+)
+"""What limits the statements of people would cut the list of variables, refuse it (max_join_size) or end it on a busy server, and
+end a resize of MariaDB's buffer pool half way."""
 
 _LOST = (
     CR.CR_SERVER_LOST,
