@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 
 from tests.importance.problems import flat_space, sampled
 from trimtab.errors import UsageError
-from trimtab.importance import RankProblem
+from trimtab.importance import RankProblem, make_design, rank_knobs, top_pairs
 from trimtab.importance.samples import samples_of
+from trimtab.importance.sard import SardRanker
 from trimtab.importance.surrogate import cross_validate
 from trimtab.records import Status
 from trimtab.space import Config, Space
+from trimtab.testing.ranker_suite import planted_problem
 
 PROBLEM = sampled(lambda config: float(config["a"]), runs=20)
 
@@ -126,6 +129,26 @@ def test_a_model_that_is_the_mean_predicts_no_better_than_the_mean(seed: int) ->
     """By its small ridge it did: by a five-millionth of the variance, and surely."""
     fit = cross_validate(samples_of(sampled(lambda c: 0.0, flat_space(2), runs=16, noise=0.05, seed=seed)), 1)
     assert (abs(fit.r2) < 1e-3, fit.is_better) == (True, False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "loss", [lambda c: 0.1, lambda c: 0.0, lambda c: 2e-16 * (float(c["a"]) > 0.5)], ids=["tenth", "none", "rounding"]
+)
+def test_losses_that_are_all_the_same_rank_nothing(loss: Callable[[Config], float]) -> None:
+    """The rounding of their mean was explained, and surely: five knobs were worth tuning, by r2 = 1."""
+    problem = sampled(loss, runs=30, noise=0.0)
+    found = rank_knobs(replace(problem, n_bootstrap=10))
+    assert found.verdict.startswith("not enough data to tell: a model of the 30 measured configs does not predict")
+    assert (found.knee, found.r2, [entry.score for entry in found.knobs]) == (0, 0.0, [0.0] * 6)
+    assert top_pairs(problem) == ()
+
+
+def test_what_rounding_makes_is_no_effect_of_a_design() -> None:
+    space = flat_space(3)
+    configs = make_design("sard", space, space.default()).configs
+    problem = planted_problem(space, configs, lambda _, config: 2e-16 * (float(config["a"]) > 0.5), noise=0.0)
+    assert SardRanker().rank(problem).verdict == "not enough data to tell: no knob shows any effect"
 
 
 def test_a_line_is_predicted_better_than_by_the_mean() -> None:

@@ -10,6 +10,7 @@ from tests.needs import IS_FULL
 from trimtab.records import Role
 from trimtab.search import SearcherBase
 from trimtab.search.auto import AutoSearcher
+from trimtab.search.contextual import ContextualGaussianProcessSearcher
 from trimtab.search.gp import GaussianProcessSearcher
 from trimtab.search.optimise import TrustRegion
 from trimtab.search.tpe import TreeParzenSearcher
@@ -47,6 +48,7 @@ def asks_until_met(searcher: SearcherBase, n: int) -> int:
     [
         AutoSearcher,  # of which a Gaussian process is a part
         pytest.param(GaussianProcessSearcher, marks=pytest.mark.full),
+        pytest.param(ContextualGaussianProcessSearcher, marks=pytest.mark.full),
         TreeParzenSearcher,
     ],
 )

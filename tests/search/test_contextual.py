@@ -59,6 +59,29 @@ def test_a_second_workload_starts_with_what_the_first_taught() -> None:
     assert np.median(warm) < 0.75 * np.median(cold)
 
 
+def test_a_workload_under_which_the_baseline_misses_a_constraint_is_led_to_configs_that_meet_it() -> None:
+    """What a config misses counts as loss under that workload, until one meets the constraint; then the models see it anew."""
+    searcher, home = fresh(1), grid(5).default()
+    nearer, meets = home.replace({"a": 40}), home.replace({"a": 90})
+    searcher.tell(trial(home, 0, 0.0, context=READS, excess=0.5))
+    searcher.tell(trial(home, 1, 0.0, context=WRITES))
+    searcher.tell(trial(nearer, 2, 0.1, context=READS, excess=0.2))
+    assert [(e.loss, e.is_acceptable) for e in searcher.ledger.evidence] == [
+        (0.5, True),
+        (0.0, True),
+        (0.1 + 0.2, True),
+    ]
+    assert searcher.best() is None
+    searcher.tell(trial(meets, 3, 0.3, context=READS))
+    told = [(e.config, e.loss, e.is_acceptable) for e in searcher.ledger.evidence]
+    assert told == [(home, 0.0, False), (home, 0.0, True), (nearer, 0.1, False), (meets, 0.3, True)]
+    best = searcher.best()
+    assert best is not None
+    assert best.config == meets
+    for _ in range(4):
+        searcher.ask()
+
+
 def test_each_workload_gets_a_best_of_its_own() -> None:
     searcher = fresh(1)
     for cycle in range(4):

@@ -54,6 +54,12 @@ def test_levels_fit_the_budget() -> None:
     assert GridSearcher(problem(grid(), budget=3)).size == 4
 
 
+def test_special_values_count_in_what_fits_the_budget() -> None:
+    """A knob with three of them has four levels, however few are wanted."""
+    space = Space([integer("a", special=(-1, -2, -3)), integer("b"), integer("c")])
+    assert GridSearcher(problem(space, budget=30)).size == 16
+
+
 def test_levels_of_single_knobs() -> None:
     searcher = GridSearcher(problem(grid(3), levels=2, levels_of={"a": 4, "b": [7, 3, 7]}))
     assert searcher.levels == {"a": (0, 33, 67, 100), "b": (7, 3), "c": (0, 100)}

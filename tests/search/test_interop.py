@@ -19,7 +19,7 @@ from trimtab.search.smac import SmacSearcher
 from trimtab.space import Constraint, Knob, KnobKind, Space
 from trimtab.testing.searcher_suite import PROBLEMS, SearcherSuite, mixed_knobs
 
-from .problems import grid, problem, trial
+from .problems import grid, integer, problem, trial
 
 needs_optuna, needs_configspace = pytest.mark.needs("optuna"), pytest.mark.needs("configspace")
 
@@ -191,7 +191,7 @@ class TestSmac:
 
 @needs_configspace
 def test_configspace_there_and_back() -> None:
-    knobs = mixed_knobs(8)
+    knobs = [*mixed_knobs(8), integer("r", 999, low=1, log=True, is_round=True, default=9)]
     exported = to_configspace(Space(knobs, [Constraint("knob_00 + knob_01 <= 9000")]))
     assert exported.left_out == ("knob_00 + knob_01 <= 9000",)
     back = from_configspace(exported.configspace)

@@ -137,6 +137,14 @@ def test_the_target_has_the_config_of_the_latest_trial(ledger: Ledger) -> None:
     assert ledger.here == THERE
 
 
+@pytest.mark.parametrize("status", [Status.INFEASIBLE, Status.REJECTED])
+def test_the_target_keeps_what_it_has_where_a_config_never_reached_it(ledger: Ledger, status: Status) -> None:
+    """What a restart costs a prudent search is counted from there."""
+    ledger.tell(trial(HERE))
+    ledger.tell(trial(THERE, 1, None, status=status, loss_se=None))
+    assert ledger.here == HERE
+
+
 def test_foreign_knobs_are_dropped_and_missing_ones_filled_in() -> None:
     ledger = Ledger(SPACE, Config({"a": 7, "b": 8}))
     assert ledger.own(Config({"b": 2, "stranger": True})) == Config({"a": 7, "b": 2})

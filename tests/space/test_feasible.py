@@ -313,6 +313,23 @@ def test_a_sliver_is_sampled_by_repair() -> None:
     assert all(space.is_feasible(config) for config in configs)
 
 
+def test_where_reals_must_add_up_nothing_is_drawn_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty thousand points were drawn for each config, of which none met the equation."""
+    space = Space([real(name, 0.0, 1.0, default=0.25) for name in "abcd"], [Constraint("a + b + c + d == 1")])
+    space.require_feasible()
+    plain = Feasibility.feasible_points
+    looks: list[int] = []
+
+    def counted(self: Feasibility, points: np.ndarray) -> np.ndarray:
+        looks.append(len(points))
+        return plain(self, points)
+
+    monkeypatch.setattr(Feasibility, "feasible_points", counted)
+    (config,) = space.sample(1, np.random.default_rng(4))
+    assert space.is_feasible(config)
+    assert sum(looks) < 1000
+
+
 def test_repair_leaves_what_no_constraint_speaks_of() -> None:
     space = tight()
     bad: dict[str, Value] = {"size": 2**20, "n": 40, "cost": 4.0, "jit": False, "above": 1, "mode": "z", "free": 777}
@@ -352,6 +369,18 @@ def test_neighbours_differ_in_few_knobs_and_are_feasible(seed: int, radius: floa
     assert all(space.is_feasible(config) for config in found)
     assert np.mean([len(config.difference(centre)) for config in found]) < 4
     assert space.neighbours(centre, np.random.default_rng(seed), 30, radius=radius) == found
+
+
+def test_where_reals_must_add_up_neighbours_give_what_one_of_them_takes() -> None:
+    """Of one knob alone none could change, so there were no neighbours."""
+    names = "abcdefgh"
+    space = Space([real(name, 0.0, 1.0, default=0.125) for name in names], [Constraint(f"{' + '.join(names)} == 1")])
+    found = space.neighbours(space.default(), np.random.default_rng(1), 12, radius=0.05)
+    assert len(found) == 12
+    assert all(map(space.is_feasible, found))
+    moves = np.abs([space.encode(config) - 0.125 for config in found])
+    assert moves.max() < 0.5
+    assert np.median((moves > 0).sum(axis=1)) <= 4
 
 
 def test_neighbours_reach_all_of_a_small_space() -> None:

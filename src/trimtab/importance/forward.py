@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.importance.samples import Samples
+from trimtab.importance.samples import Samples, is_flat
 
 __all__ = ["Block", "SparseModel", "blocks_of", "fit_sparse", "forward_order", "knob_columns"]
 
@@ -215,6 +215,8 @@ def fit_sparse(samples: Samples, weights: Array) -> SparseModel:
     """Main effects, then products, then main effects again, each while the extended BIC falls."""
     places, owner = knob_columns(samples)
     columns, mains = _values(samples.x, places), blocks_of(owner)
+    if is_flat(samples.y, weights):
+        return _fitted(places, columns, (), samples.y, weights)
     parts = [(i,) for i in range(len(places))]
     search = _Search(columns, parts, samples.y, weights)
     search.run(mains, _MOST_TERMS, stops=True)

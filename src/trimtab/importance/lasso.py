@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trimtab.importance.forward import knob_columns
 from trimtab.importance.ranking import Ranking, RankProblem
 from trimtab.importance.resample import resampled
-from trimtab.importance.samples import Samples, samples_of
+from trimtab.importance.samples import Samples, is_flat, samples_of
 
 __all__ = ["LassoRanker"]
 
@@ -31,9 +31,10 @@ _PRODUCT_KNOBS = 10
 
 
 class LassoRanker:
-    """How early a knob enters a lasso path over polynomial features, compared with columns of noise.
+    """How early a knob enters a lasso path over polynomial features.
 
-    Score: penalty at which the knob's first column enters, above that at which columns of noise would.
+    Score: penalty at which the knob's first column enters, above that at which the path is best by the BIC; next to 0 for what
+    enters later.
     """
 
     name: ClassVar[str] = "lasso"
@@ -84,7 +85,7 @@ def _path(columns: Array, y: Array, weights: Array) -> Array:
     x = x / np.where(scale > 1e-9, scale, np.inf)
     target = root[:, 0] * (y - np.average(y, weights=weights))
     largest = float(np.max(np.abs(x.T @ target), initial=0.0)) / len(x)
-    if largest <= 0.0:
+    if largest <= 0.0 or is_flat(y, weights):
         return np.zeros(x.shape[1])
     steps = np.geomspace(largest, _LEAST_ALPHA * largest, _N_ALPHAS)
     with warnings.catch_warnings():

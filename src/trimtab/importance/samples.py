@@ -16,9 +16,12 @@ from trimtab.records import Trial
 from trimtab.space import Config, Space
 from trimtab.units import counted
 
-__all__ = ["Samples", "samples_of", "usable_trials"]
+__all__ = ["Samples", "is_flat", "rounding_of", "samples_of", "usable_trials"]
 
 Array = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+"""Of 1 (losses are log-ratios), or of the largest loss."""
 
 _NAMES_SHOWN = 8
 _TAIL_START = 2.0
@@ -68,6 +71,17 @@ class Samples:
     def names(self) -> tuple[str, ...]:
         """Of the d knobs."""
         return tuple(self.space.knobs)
+
+
+def rounding_of(losses: Array) -> float:
+    """A difference between `losses` that is no larger is none."""
+    return _ROUNDING * max(1.0, float(np.abs(losses).max()))
+
+
+def is_flat(y: Array, weights: Array) -> bool:
+    """Whether the values (n,) that count differ by rounding only, which a model must not explain."""
+    counted = y[weights > 0]
+    return bool(np.ptp(counted) <= rounding_of(counted))
 
 
 def usable_trials(problem: RankProblem) -> tuple[list[Trial], list[str]]:

@@ -26,7 +26,7 @@ from trimtab.errors import SpaceError, UsageError
 from trimtab.importance.designs import two_levels
 from trimtab.importance.ranking import LEAST_CONFIGS, Ranking, RankProblem
 from trimtab.importance.resample import knob_ranks, overlap_verdict, shares
-from trimtab.importance.samples import usable_trials
+from trimtab.importance.samples import rounding_of, usable_trials
 from trimtab.records import Role, Trial
 from trimtab.space import Knob, Space, Value
 from trimtab.units import counted
@@ -46,8 +46,6 @@ _LEAST_BALANCE = 0.2
 _LENTH_KNOBS = 5
 """Fewer effects give no pseudo standard error; the trials' own errors are taken instead."""
 _CONFIDENCE = 0.95
-_ROUNDING = 1e-12
-"""Of the largest loss; a smaller effect is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class SardRanker:
         notes += _run_notes(runs, len(trials), problem)
         notes.append(how)
         error = _standard_error(effects, runs)
-        effects[np.abs(effects) <= _ROUNDING * np.abs(runs.losses).max()] = 0.0
+        effects[np.abs(effects) <= rounding_of(runs.losses)] = 0.0
         every = dict.fromkeys(problem.space.knobs, 0.0)
         every.update(zip(runs.names, effects.tolist(), strict=True))
         names, point = tuple(every), np.array(list(every.values()))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.importance.forward import SparseModel, fit_sparse, forward_order
-from trimtab.importance.samples import Samples
+from trimtab.importance.samples import Samples, is_flat
 from trimtab.model.forest import Forest
 
 __all__ = ["Fit", "Surrogate", "cross_validate", "screened"]
@@ -53,7 +53,8 @@ class Surrogate:
         kept = np.isin(samples.owner, screened(samples, weights))
         self._kept = np.flatnonzero(kept)
         self._forest = Forest.cart(samples.x[:, self._kept], rest, weights, rng, n_trees=N_TREES)
-        self.share = _share(rest, self._forest.predict_unseen(samples.x[:, self._kept]), weights)
+        unseen = self._forest.predict_unseen(samples.x[:, self._kept])
+        self.share = 0.0 if is_flat(samples.y, weights) else _share(rest, unseen, weights)
         from_forest = np.unique(samples.owner[self._kept]).tolist() if self.share > 0 else []
         self.knobs: tuple[int, ...] = tuple(dict.fromkeys([*self.model.knobs, *from_forest]))
         """Those that can move a prediction."""
@@ -91,7 +92,9 @@ class Fit:
 
 
 def cross_validate(samples: Samples, seed: int) -> Fit:
-    """The surrogate in five folds."""
+    """The surrogate in five folds; nothing is to be predicted of losses that are all the same."""
+    if is_flat(samples.y, samples.weights):
+        return Fit(0.0, False)
     rng = np.random.default_rng([seed, 55])
     fold = rng.permutation(np.arange(len(samples)) % _FOLDS)
     errors, spreads = np.zeros(len(samples)), np.zeros(len(samples))
@@ -100,8 +103,6 @@ def cross_validate(samples: Samples, seed: int) -> Fit:
         guess = Surrogate(samples, weights, rng).predict(samples.x[held])
         errors[held] = (samples.y[held] - guess) ** 2
         spreads[held] = (samples.y[held] - np.average(samples.y, weights=weights)) ** 2
-    if spreads.sum() <= 0.0:
-        return Fit(0.0, False)
     gains = spreads - errors
     r2 = 1.0 - float(errors.sum() / spreads.sum())
     return Fit(r2, bool(r2 > _LEAST_R2 and gains.mean() > _SURE * gains.std() / math.sqrt(len(gains))))

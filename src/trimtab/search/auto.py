@@ -79,14 +79,10 @@ class AutoSearcher(BayesianSearcher):
     }  # fmt: skip
 
     def _check_options(self) -> None:
-        for name in ("initial", "marginal", "caution", "blame", "restart_cost", "prior_strength"):
+        super()._check_options()
+        for name in ("blame", "restart_cost", "prior_strength"):
             self._require(name, self.options[name] >= 0, "0 or more")
         self._require("temper", self.options["temper"] in TEMPERS, f"one of {', '.join(TEMPERS)}")
-        self._require("candidates", self.options["candidates"] >= 10, "10 or more")
-        self._require("cap", self.options["cap"] >= 10, "10 or more")
-        self._require("repeats", self.options["repeats"] >= 1, "1 or more")
-        self._require("changes", self.options["changes"] >= 1, "1 or more")
-        self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
 
     def _made(self) -> tuple[Design, Sequence[Member]]:
         options, temper = self.options, TEMPERS[self.options["temper"]]

@@ -17,7 +17,7 @@ from trimtab.search.parameters import Parameter, ParameterSpace
 from trimtab.space import Constraint, Knob, KnobKind, RestartClass, SafetyClass, Space
 from trimtab.space.rename import quoted
 
-__all__ = ["Exported", "configspace_of", "from_configspace", "to_configspace"]
+__all__ = ["Exported", "configspace_of", "from_configspace", "plain", "to_configspace"]
 
 _META = "trimtab"
 
@@ -82,9 +82,12 @@ def _hyperparameter(library: Any, parameter: Parameter, meta: Mapping[str, Any] 
 
 
 def _meta(knob: Knob) -> dict[str, Any]:
-    told = {"unit": knob.unit, "restart": knob.restart.value, "safety": knob.safety.value, "kind": knob.kind.value}
+    told = {
+        "unit": knob.unit, "restart": knob.restart.value, "safety": knob.safety.value, "kind": knob.kind.value,
+        "step": knob.step, "is_round": knob.is_round, "special": list(knob.special), "doc": knob.doc,
+    }  # fmt: skip
     # The default may be special, or outside the useful range; here it has to lie inside.
-    return {_META: {**told, "step": knob.step, "special": list(knob.special), "doc": knob.doc, "default": knob.default}}
+    return {_META: {**told, "default": knob.default}}
 
 
 def from_configspace(configspace: Any) -> Space:
@@ -118,13 +121,13 @@ def _knob(library: Any, parameter: Any, condition: str | None, special: tuple[in
         "restart": RestartClass(told.get("restart", "reload")),
         "safety": SafetyClass(told.get("safety", "performance")),
     }  # fmt: skip
-    default = told.get("default", _plain(parameter.default_value))
+    default = told.get("default", plain(parameter.default_value))
     if isinstance(parameter, (library.UniformIntegerHyperparameter, library.UniformFloatHyperparameter)):
         is_int = isinstance(parameter, library.UniformIntegerHyperparameter)
         kind = KnobKind(told.get("kind", "integer" if is_int else "real"))
         return Knob(
             kind=kind, low=parameter.lower, high=parameter.upper, log=parameter.log, step=told.get("step"),
-            special=special, default=default, **kept,
+            is_round=told.get("is_round", False), special=special, default=default, **kept,
         )  # fmt: skip
     labels = {
         library.CategoricalHyperparameter: ("choices", KnobKind.CHOICE),
@@ -135,7 +138,7 @@ def _knob(library: Any, parameter: Any, condition: str | None, special: tuple[in
         if isinstance(parameter, kind_of):
             if _is_boolean(parameter):
                 return Knob(kind=KnobKind.BOOLEAN, default=str(default) == "True", **kept)
-            values = map(_plain, getattr(parameter, attribute)) if attribute else (default,)
+            values = map(plain, getattr(parameter, attribute)) if attribute else (default,)
             choices = tuple(map(str, values))
             return Knob(kind=KnobKind(told.get("kind", kind)), choices=choices, default=str(default), **kept)
     raise SpaceError(
@@ -148,18 +151,19 @@ def _is_boolean(parameter: Any) -> bool:
     """Whether it was a boolean knob, or has the choices True and False; 1 and 0 are none."""
     if (parameter.meta or {}).get(_META, {}).get("kind") == KnobKind.BOOLEAN:
         return True
-    return {repr(_plain(value)) for value in getattr(parameter, "choices", ())} == {"False", "True"}
+    return {repr(plain(value)) for value in getattr(parameter, "choices", ())} == {"False", "True"}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A value as Python has it, not NumPy."""
     return value.item() if hasattr(value, "item") else value
 
 
 def _literal(parameter: Any, value: Any) -> str:
-    plain = _plain(value)
+    own = plain(value)
     if hasattr(parameter, "lower"):
-        return repr(plain)
-    return str(plain) if _is_boolean(parameter) else repr(str(plain))
+        return repr(own)
+    return str(own) if _is_boolean(parameter) else repr(str(own))
 
 
 _SIGNS = {"Equals": "==", "NotEquals": "!=", "LessThan": "<", "GreaterThan": ">"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -48,11 +48,22 @@ _UNKNOWN = Context(workload="", clients=1)
 class Workloads:
     """The workloads met so far, each with a ledger of its own but all with `pending`, and every config told under any of them."""
 
-    def __init__(self, space: Space, home: Config, pending: Counter[Config]) -> None:
-        self._space, self._home, self._pending = space, home, pending
+    def __init__(self, space: Space, home: Config, pending: Counter[Config], *, nears_constraints: bool) -> None:
+        self._space, self._home, self._pending, self._nears_constraints = space, home, pending, nears_constraints
         self.contexts: list[Context] = []
         self.ledgers: list[Ledger] = []
-        self.told: list[tuple[Evidence, int]] = []
+        self.told: list[tuple[Config, int]] = []
+
+    @property
+    def evidence(self) -> list[tuple[Evidence, int]]:
+        """What is known of every config under each workload, and the number of that one; in the order in which it was told."""
+        found = ((self.ledgers[place].get(config), place) for config, place in self.told)
+        return [(evidence, place) for evidence, place in found if evidence is not None]
+
+    @property
+    def allowed(self) -> float:
+        """What acceptable configs may miss of the constraints, summed: when it changes, losses mean something else."""
+        return sum(ledger.allowed for ledger in self.ledgers)
 
     def place(self, context: Context) -> int:
         """The number of the known workload that `context` is, as near as makes no difference; a new one otherwise."""
@@ -60,23 +71,24 @@ class Workloads:
             if _is_same(known, context):
                 return number
         self.contexts.append(context)
-        self.ledgers.append(_LedgerOfOne(self._space, self._home, self._pending, self.told))
+        ledger = _LedgerOfOne(self, self._space, self._home, self._pending, nears_constraints=self._nears_constraints)
+        self.ledgers.append(ledger)
         return len(self.contexts) - 1
 
 
 class _LedgerOfOne(Ledger):
-    """The trials under one workload; models learn from `told`, those under all."""
+    """The trials under one of the `workloads`; models learn from those under all."""
 
     def __init__(
-        self, space: Space, home: Config, pending: Counter[Config], told: Sequence[tuple[Evidence, int]]
+        self, workloads: Workloads, space: Space, home: Config, pending: Counter[Config], *, nears_constraints: bool
     ) -> None:
-        super().__init__(space, home, pending)
-        self._told = told
+        super().__init__(space, home, pending, nears_constraints=nears_constraints)
+        self._workloads = workloads
 
     @property
     def evidence(self) -> list[Evidence]:
         """As `Ledger.evidence`: of all workloads."""
-        return [evidence for evidence, _ in self._told]
+        return [evidence for evidence, _ in self._workloads.evidence]
 
 
 def _beside(features: Array, workload: Array) -> Array:
@@ -107,17 +119,18 @@ class ContextModel:
         self._n_fitted, self._feasibility = 0, Feasibility(_FIT_CAP)
         self._scaling = ContextFeatures.of([_UNKNOWN])
         self._fitted: tuple[LossScale, Kernel] | None = None
-        self._n_contexts = 0
+        self._n_contexts, self._allowed = 0, 0.0
         self._joint = GaussianModel(n_features, cap)
         self._workload = self._scaling.row(_UNKNOWN)
-        self._seen: list[tuple[int, Evidence]] = []
+        self._seen: list[tuple[tuple[Evidence, int], Evidence]] = []
 
     def learn(self, ledger: Ledger, rng: np.random.Generator) -> None:
         """As `Model.learn`, for the present workload; nothing is drawn."""
         contexts, evidence, pending = self._workloads.contexts, ledger.evidence, ledger.pending_features
-        is_due = is_fit_due(len(evidence), self._n_fitted)
+        allowed = self._workloads.allowed
+        is_due = is_fit_due(len(evidence), self._n_fitted) or allowed != self._allowed
         if is_due or self._fitted is None or len(contexts) != self._n_contexts:
-            self._n_fitted = len(evidence) if is_due else self._n_fitted
+            self._n_fitted, self._allowed = len(evidence) if is_due else self._n_fitted, allowed
             if len(contexts) != self._n_contexts:  # another workload may be one more feature
                 self._feasibility = Feasibility(_FIT_CAP)
             self._scaling, self._n_contexts, self._seen = ContextFeatures.of(contexts), len(contexts), []
@@ -142,10 +155,10 @@ class ContextModel:
         """Everything told, with the features of its workload beside its own; the same objects until more is told of a config, so
         that the process grows by what is new."""
         rows = [self._scaling.row(context) for context in self._workloads.contexts]
-        for number, (e, place) in enumerate(self._workloads.told):
-            n_trials = e.n_good + e.n_bad
-            if number == len(self._seen) or self._seen[number][0] != n_trials:
-                self._seen[number : number + 1] = [(n_trials, e.seen_as(np.r_[e.features, rows[place]]))]
+        for number, (e, place) in enumerate(self._workloads.evidence):
+            now = e, e.n_good + e.n_bad
+            if number == len(self._seen) or self._seen[number][0] != now:
+                self._seen[number : number + 1] = [(now, e.seen_as(np.r_[e.features, rows[place]]))]
         return [seen for _, seen in self._seen]
 
     def _fit(self, evidence: list[Evidence]) -> tuple[LossScale, Kernel]:
@@ -158,7 +171,7 @@ class ContextModel:
         """A term: caution · ln P under the workload for which was last learned."""
 
         def term(ledger: Ledger) -> Score:
-            log_probability = self._feasibility.learn(self._rows())
+            log_probability = self._feasibility.learn(self._rows(), self._workloads.allowed)
             if log_probability is None:
                 return lambda features: np.zeros(len(features))
             return lambda features: caution * log_probability(self._here(features))
@@ -188,7 +201,6 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
     design: ListedDesign
 
     NAME: ClassVar[str] = "contextual-gp"
-    NEARS_CONSTRAINTS: ClassVar[bool] = False
     OPTIONS: ClassVar[Options] = {
         **MODEL_OPTIONS,
         "acquisition": ("ei", "'ei': expected improvement; 'lcb': lower confidence bound"),
@@ -219,7 +231,7 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
 
     def _member(self) -> Member:
         options = self.options
-        self.workloads = Workloads(self.space, self.filler, self.pending)
+        self.workloads = Workloads(self.space, self.filler, self.pending, nears_constraints=self.NEARS_CONSTRAINTS)
         model = ContextModel(
             self.workloads, lambda: self._present or 0, self.n_features, options["cap"], options["product"]
         )
@@ -237,7 +249,7 @@ class ContextualGaussianProcessSearcher(ModelSearcher):
         n_known = len(self.ledger)
         super().tell(trial)
         if len(self.ledger) > n_known:
-            self.workloads.told.append((list(self.ledger)[-1], place))
+            self.workloads.told.append((list(self.ledger)[-1].config, place))
         self.ledger = present
 
     def _planned(self) -> Config | None:

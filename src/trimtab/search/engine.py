@@ -99,7 +99,14 @@ class BayesianSearcher(SearcherBase):
         """Design and members, from the problem and the options."""
 
     def _check_options(self) -> None:
-        """Raises UsageError for values of options that mean nothing."""
+        """Raises UsageError for values that mean nothing, of the options that all strategies have (`repeats`: some)."""
+        for name in ("initial", "marginal", "caution"):
+            self._require(name, self.options[name] >= 0, "0 or more")
+        for name in ("candidates", "cap"):
+            self._require(name, self.options[name] >= 10, "10 or more")
+        self._require("changes", self.options["changes"] >= 1, "1 or more")
+        self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
+        self._require("repeats", self.options.get("repeats", 1) >= 1, "1 or more")
 
     @property
     def is_converged(self) -> bool:

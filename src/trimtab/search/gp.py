@@ -39,14 +39,6 @@ class ModelSearcher(BayesianSearcher):
 
     OPTIONS: ClassVar[Options] = MODEL_OPTIONS
 
-    def _check_options(self) -> None:
-        for name in ("initial", "marginal", "caution"):
-            self._require(name, self.options[name] >= 0, "0 or more")
-        self._require("candidates", self.options["candidates"] >= 10, "10 or more")
-        self._require("changes", self.options["changes"] >= 1, "1 or more")
-        self._require("restart_share", 0 <= self.options["restart_share"] <= 1, "between 0 and 1")
-        self._require("cap", self.options["cap"] >= 10, "10 or more")
-
     def _made(self) -> tuple[Design, Sequence[Member]]:
         configs = latin_hypercube(self.space, self._n_initial(), np.random.default_rng([self.problem.seed, 0, 3]))
         return ListedDesign(self.space, configs), [self._member()]
@@ -85,7 +77,3 @@ class GaussianProcessSearcher(ModelSearcher):
         **MODEL_OPTIONS,
         "repeats": (1, "most trials of one config: the best so far is measured again when its loss looks like luck"),
     }
-
-    def _check_options(self) -> None:
-        super()._check_options()
-        self._require("repeats", self.options["repeats"] >= 1, "1 or more")

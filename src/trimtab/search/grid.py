@@ -99,10 +99,15 @@ class GridSearcher(SearcherBase):
         """The largest number of levels with which the grid is no larger than the budget, or `most`; 2 at least."""
         limit = min(int(self.options["most"]), self.problem.budget_trials or int(self.options["most"]))
         fixed = math.prod(map(len, own.values()))
-        counts = [self.space.n_levels(name) for name in self.space.knobs if name not in own]
-        top = int(min(max(counts, default=2), limit))
+        # However few levels are wanted, a knob has its special values and one more.
+        counts = [(len(self.space.levels(n, 1)), self.space.n_levels(n)) for n in self.space.knobs if n not in own]
+
+        def size(wanted: int) -> float:
+            return fixed * math.prod(min(max(wanted, least), most) for least, most in counts)
+
+        top = int(min(max((most for _, most in counts), default=2), limit))
         n = 2
-        while n < top and fixed * math.prod(min(n + 1, count) for count in counts) <= limit:
+        while n < top and size(n + 1) <= limit:
             n += 1
         return n
 

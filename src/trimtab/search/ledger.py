@@ -145,7 +145,7 @@ class Ledger:
     Attributes:
         space, home: as given.
         pending: configs asked and not yet told, with how often.
-        here: the config of the latest trial, so what the target has now; at first the baseline.
+        here: the config of the latest trial that changed the target, so what it has now; at first the baseline.
         allowed: what an acceptable config may miss of the constraints: 0, or the most that a run of the baseline missed.
     """
 
@@ -206,7 +206,8 @@ class Ledger:
         config = self.own(trial.config)
         if config is None:
             return None
-        self.here = config
+        if trial.status not in (Status.INFEASIBLE, Status.REJECTED):
+            self.here = config
         self.pending[config] -= 1
         if self.pending[config] < 1:
             del self.pending[config]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from trimtab.errors import InternalError, UsageError
 from trimtab.search.adapter import AdapterSearcher
 from trimtab.search.base import Options
-from trimtab.search.configspace import configspace_of
+from trimtab.search.configspace import configspace_of, plain
 from trimtab.search.parameters import Values
 from trimtab.search.searcher import SearchProblem
 
@@ -81,7 +81,7 @@ class SmacSearcher(AdapterSearcher):
                 info = self._facade.ask()
             except self._exhausted:
                 return None
-        return info, {name: _plain(value) for name, value in info.config.items()}
+        return info, {name: plain(value) for name, value in info.config.items()}
 
     def _peer_tell(self, token: Any, values: Values, loss: float, is_failed: bool) -> None:
         if self._facade is None:
@@ -99,7 +99,3 @@ class SmacSearcher(AdapterSearcher):
         import ConfigSpace
 
         return ConfigSpace.Configuration(self._configspace, values=values)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value

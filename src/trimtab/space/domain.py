@@ -120,15 +120,12 @@ class Domain:
                 self.high = min(highest, last + rest)
         return before != (self.low, self.high, len(self.bins))
 
-    def levels_to_values(self, low: float, high: float) -> tuple[int | float, int | float]:
-        """Two levels as values of the knob; those of a continuum are rounded to it."""
+    def value_of_level(self, level: float) -> int | float:
+        """A level as a value of the knob; that of a continuum is rounded to it."""
         regular = self.axis.knob.range
         if isinstance(regular, Lattice):
-            return regular.level(int(low)), regular.level(int(high))
-        reach = regular.high - regular.low
-        return regular.nearest(regular.low + reach * (low / PARTS)), regular.nearest(
-            regular.low + reach * (high / PARTS)
-        )
+            return regular.level(int(level))
+        return regular.nearest(regular.low + (regular.high - regular.low) * (level / PARTS))
 
 
 def _is_met(left: Fraction, right: Fraction, is_strict: bool) -> bool:

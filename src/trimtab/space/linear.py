@@ -41,10 +41,11 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """form <= 0, or form < 0 when strict."""
+    """form <= 0, or form < 0 when strict; `is_half`: of an equation, whose other half is its contrary."""
 
     form: Form
     is_strict: bool
+    is_half: bool = False
 
 
 def rows_of(node: Node, constants: Mapping[str, Fraction], variables: Iterable[str]) -> list[Row] | None:
@@ -59,7 +60,7 @@ def rows_of(node: Node, constants: Mapping[str, Fraction], variables: Iterable[s
     if node.op == "==":
         if len(pieces) > 1:
             return None
-        return [Row(pieces[0], False), Row(pieces[0].times(Fraction(-1)), False)]
+        return [Row(piece, False, is_half=True) for piece in (pieces[0], pieces[0].times(Fraction(-1)))]
     return [Row(piece, node.op in ("<", ">")) for piece in pieces]
 
 

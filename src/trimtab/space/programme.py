@@ -261,7 +261,7 @@ def _pair(part: _Part, values: Floats) -> tuple[float, int]:
         if values[variable] > 0.5:
             return float(domain.axis.points[i]), i
     k = min(max(round(level * (part.n if part.is_relaxed else 1)), 0), part.n)
-    return float(domain.levels_to_values(domain.low + k, domain.low + k)[0]), REGULAR
+    return float(domain.value_of_level(domain.low + k)), REGULAR
 
 
 def _scaled(

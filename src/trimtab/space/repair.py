@@ -5,6 +5,8 @@ All configs are moved at once: to look at a few thousand points takes hardly lon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,7 +14,7 @@ from trimtab.space.encoding import Columns
 from trimtab.space.feasible import Feasibility
 from trimtab.space.tighten import Tightening
 
-__all__ = ["linear_solution", "nearest_feasible"]
+__all__ = ["linear_solutions", "nearest_feasible"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +31,8 @@ def nearest_feasible(feasibility: Feasibility, tightening: Tightening, columns: 
     """
     encoding = feasibility.encoding
     targets = encoding.points(columns)
-    solutions = _linear_solutions(feasibility, tightening, columns, targets)
+    solutions, is_known = linear_solutions(tightening, columns, targets, list(encoding.axes))
+    solutions[is_known] = _snapped(feasibility, solutions[is_known])
     is_solved = feasibility.feasible_points(solutions)
     anchors = np.broadcast_to(anchor, targets.shape)
     starts = solutions.copy()
@@ -48,30 +51,25 @@ def _snapped(feasibility: Feasibility, points: Floats) -> Floats:
     return feasibility.encoding.points(feasibility.encoding.of_points(points))
 
 
-def _linear_solutions(feasibility: Feasibility, tightening: Tightening, columns: Columns, targets: Floats) -> Floats:
-    """The configs nearest to `targets` (m, d) that meet the linear constraints; a target itself where there is none."""
-    found, names = targets.copy(), list(feasibility.encoding.axes)
-    for row, target in enumerate(targets):
-        solution = linear_solution(tightening, columns.take(np.array([row])), target, names)
-        if solution is not None:
-            found[row] = _snapped(feasibility, solution[None, :])[0]
-    return found
+def linear_solutions(
+    tightening: Tightening, columns: Columns, targets: Floats, names: Sequence[str]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """The points nearest to `targets` (m, d), those of `columns`, that meet the linear constraints, and which of them are known.
 
-
-def linear_solution(tightening: Tightening, columns: Columns, target: Floats, names: list[str]) -> Floats | None:
-    programme = tightening.programme
+    A target itself where no linear constraint is, or no solution is known.
+    """
+    found, is_known, programme = targets.copy(), np.zeros(len(targets), dtype=np.bool_), tightening.programme
     if programme is None:
-        return None
-    index = {name: i for i, name in enumerate(names)}
-    pairs = {n: (float(columns.values[0, index[n]]), int(columns.bins[0, index[n]])) for n in programme.parts}
-    found = programme.nearest(pairs, {n: float(target[index[n]]) for n in programme.parts})
-    if not found:
-        return None
-    point = target.copy()
-    for name, (value, number) in found.items():
-        axis = programme.parts[name].domain.axis
-        point[index[name]] = axis.encode(np.array([value]), np.array([number]))[0]
-    return point
+        return found, is_known
+    places = {name: i for i, name in enumerate(names) if name in programme.parts}
+    for row, (values, bins, place) in enumerate(zip(columns.values, columns.bins, targets, strict=True)):
+        pairs = {name: (float(values[i]), int(bins[i])) for name, i in places.items()}
+        solution = programme.nearest(pairs, {name: float(place[i]) for name, i in places.items()})
+        is_known[row] = bool(solution)
+        for name, (value, number) in solution.items():
+            axis = programme.parts[name].domain.axis
+            found[row, places[name]] = axis.encode(np.array([value]), np.array([number]))[0]
+    return found, is_known
 
 
 def _pulled(feasibility: Feasibility, targets: Floats, starts: Floats) -> Floats:

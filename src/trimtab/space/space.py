@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from trimtab.space.domain import domain_of
 from trimtab.space.encoding import Columns, Encoding, unknown_knob
 from trimtab.space.feasible import Feasibility
 from trimtab.space.knob import Knob, Value
-from trimtab.space.repair import linear_solution, nearest_feasible
+from trimtab.space.repair import linear_solutions, nearest_feasible
 from trimtab.space.sampling import Frame, draw, drawn, near, stretched
 from trimtab.space.tighten import Tightening, smallest_conflict
 
@@ -153,16 +153,10 @@ class Space:
         if not self.n_dims:
             return np.empty(0) if feasibility.mask(self._encoding.of_configs([{}]))[0] else None
         corners = stretched(np.repeat([[0.0], [0.5], [1.0]], self.n_dims, axis=1), self._frames)
-        known = [self.encode(self.default()), *corners]
-        return feasibility.anchor(np.vstack([*known, *self._linear_solutions(known)]))
-
-    def _linear_solutions(self, points: Sequence[Floats]) -> Iterator[Floats]:
-        """For each point the nearest one that meets the linear constraints, where it exists."""
-        for point in points:
-            columns = self._encoding.of_points(point[None, :])
-            solution = linear_solution(self._tightening, columns, point, list(self.knobs))
-            if solution is not None:
-                yield solution
+        known = np.vstack([self.encode(self.default()), corners])
+        columns = self._encoding.of_points(known)
+        solutions, is_known = linear_solutions(self._tightening, columns, known, list(self.knobs))
+        return feasibility.anchor(np.vstack([known, solutions[is_known]]))
 
     def require_feasible(self) -> None:
         """Raises SpaceError when no config meets all constraints, naming a smallest set of them in contradiction.
@@ -360,7 +354,8 @@ class Space:
     def sample(self, n: int, rng: np.random.Generator) -> list[Config]:
         """n feasible configs, uniform in the cube (of what `bounds` leaves); may repeat. Deterministic from `rng`.
 
-        Drawn and rejected; where almost everything is rejected, the rest are drawn and repaired.
+        Drawn and rejected; where almost everything is rejected, the rest are drawn and repaired, and all where an equation ties
+        real numbers.
 
         Raises:
             SpaceError: as `require_feasible`.
@@ -370,8 +365,11 @@ class Space:
         self.require_feasible()
         if not self.n_dims:
             return [Config({})] * n
-        points = draw(n, rng, self._frames, self.feasible_mask) if self.constraints else drawn(n, rng, self.n_dims)
-        configs = self.decode_many(points)
+        configs: list[Config] = []
+        if not self.constraints:
+            configs = self.decode_many(drawn(n, rng, self.n_dims))
+        elif not self._tightening.is_thin:
+            configs = self.decode_many(draw(n, rng, self._frames, self.feasible_mask))
         if len(configs) == n:
             return configs
         rest = stretched(rng.random((n - len(configs), self.n_dims)), self._frames)
@@ -382,7 +380,8 @@ class Space:
     ) -> list[Config]:
         """Up to n different feasible configs that differ from `config` in few knobs; fewer where there are not so many.
 
-        Numbers move by normal steps of `radius` (of their axis), now and then to a special value; choices to any other.
+        Numbers move by normal steps of `radius` (of their axis), now and then to a special value; choices to any other. Where an
+        equation ties real numbers, others make up for what one gains.
 
         Raises:
             SpaceError: as `validate`.
@@ -391,9 +390,12 @@ class Space:
         own, centre = self._encoding.configs(columns)[0], self._encoding.points(columns)[0]
         found: dict[Config, None] = {}
         shares = np.array([axis.share for axis in self._encoding.axes.values()])
+        is_thin = bool(self.constraints) and self._tightening.is_thin
         for _ in range(_NEAR_BATCHES if self.n_dims else 0):
             points = near(centre, 3 * n, rng, radius, shares)
-            found.update(dict.fromkeys(self.decode_many(points[self.feasible_mask(points)])))
+            # In a thin space others have to give what one knob takes.
+            points = points if is_thin else points[self.feasible_mask(points)]
+            found.update(dict.fromkeys(self.feasible_configs(points) if is_thin else self.decode_many(points)))
             found.pop(own, None)
             if len(found) >= n:
                 break

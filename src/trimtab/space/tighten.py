@@ -18,6 +18,7 @@ from trimtab.space.domain import Domain, domain_of
 from trimtab.space.encoding import Encoding
 from trimtab.space.expression import Node, names_in
 from trimtab.space.interval import Possible, can_hold
+from trimtab.space.lattice import Continuum
 from trimtab.space.linear import Row, rows_of
 from trimtab.space.programme import Failure, Programme
 
@@ -75,6 +76,13 @@ class Tightening:
         return any(not can_hold(c, out) for c, out in self._others if not set(_names(c)) - set(out))
 
     @cached_property
+    def is_thin(self) -> bool:
+        """Whether an equation ties a real number to others: next to no point that is drawn meets it."""
+        tied = {name for row in self._rows if row.is_half for name in row.form.coefficients}
+        axes = [self._axes[name] for name in tied]
+        return any(isinstance(axis, NumberAxis) and isinstance(axis.regular, Continuum) for axis in axes)
+
+    @cached_property
     def ranges(self) -> dict[str, tuple[int | float, int | float]]:
         """What is left of the regular range of each knob of numbers, in its unit; all of it when nothing is."""
         found = {}
@@ -84,7 +92,7 @@ class Tightening:
                 low, high = self._levels(name, domain)
                 if low > high:
                     low, high = whole.low, whole.high
-                found[name] = domain.levels_to_values(low, high)
+                found[name] = domain.value_of_level(low), domain.value_of_level(high)
         return found
 
     def _levels(self, name: str, domain: Domain) -> tuple[int, int]:
