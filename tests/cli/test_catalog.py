@@ -66,7 +66,7 @@ def test_the_catalogues_of_the_repository_are_sound(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint"),
     [
-        ('"keyvalue"', '"toml"', "unknown codec='toml'", "lists the keys"),
+        ('"keyvalue"', '"toml"', "unknown codec='toml'", "docs/reference/catalog.md in Trimtab's repository lists the keys"),
         ("schema = 2", "schema = 1", "schema=1: Input should be 2", "lists the keys"),
         ("default = 3", "", "'knob.a.default' is missing", "add default"),
         ("default = 3", 'default = 3\ndefault_of = "b"', "default_of='b': there is no such knob", "name a knob"),

@@ -183,6 +183,29 @@ def test_options_that_exclude_each_other_are_refused(run: Run, study: FakeStudy,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("recover --leave=", "--leave"),
+        ("recover --retry=", "--retry"),
+        ("recover --state=", "--state"),
+        ("tune study.toml --history=", "--history"),
+        ("exec --server= --int level=1:9 -- gzip -{level}", "--server"),
+    ],
+)
+def test_a_variable_that_is_not_set_does_not_mean_something_else(
+    run: Run, study: FakeStudy, line: str, option: str
+) -> None:
+    """`--leave "$NAME"` would take back what is to stay, and `--history "$SHARED"` measure into the folder's own history."""
+    ran = run(*line.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"error: Invalid value for '{option}': it is empty: is a variable not set?\n"
+        f"hint: see `trimtab {line.split()[0]} --help`\n"
+    )
+    assert not (study.path / "state").exists()
+
+
 def test_history_lists_studies(run: Run, tuned: FakeStudy) -> None:
     assert "\n#1  fake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]

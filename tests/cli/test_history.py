@@ -270,6 +270,7 @@ def test_export_to_stdout(run: Run, filled: Path) -> None:
         (["export", "--to", "postgresql://x@127.0.0.1:1/y", "--format", "csv"], "cannot be written into a database"),
         (["export", "--to", "postgresql://x:hidden@127.0.0.1:1/y"], "TAUdb at '127.0.0.1:1/y' cannot be used"),
         (["export"], "Missing option '--to'"),
+        (["show", "caf\udce9"], "the history holds no study named 'caf\\udce9'"),
         (["import", "none.csv"], "cannot read 'none.csv': No such file or directory"),
         (["import", "there.csv"], "cannot be imported: "),
         (["import"], "Missing argument 'FILE|URL'"),
@@ -292,10 +293,19 @@ def test_what_is_wrong(run: Run, filled: Path, arguments: list[str], message: st
 
 
 @pytest.mark.parametrize(
-    "arguments", [["import", "none.csv"], ["import", "there.jsonl"], ["merge", "none.db"], ["merge", "there.jsonl"]]
+    "arguments",
+    [
+        ["import", "none.csv"],
+        ["import", "there.jsonl"],
+        ["merge", "none.db"],
+        ["merge", "there.jsonl"],
+        ["merge", "empty.db"],
+        ["backup", "copy.db", "--history", "empty.db"],
+    ],
 )
 def test_a_file_that_is_none_leaves_no_empty_history(run: Run, tmp_path: Path, arguments: list[str]) -> None:
     Path("there.jsonl").write_text("x" * 3000)
+    Path("empty.db").touch()
     before = set(tmp_path.iterdir())
     assert run(*arguments)[0] == 2
     assert set(tmp_path.iterdir()) == before
@@ -369,8 +379,25 @@ def test_merge_backup_check_and_compact(run: Run, filled: Path, tmp_path: Path) 
     code, out, err = run("check")
     assert code == 1
     assert out.startswith("trial 0 of study id=1 cannot be read: a stored latency histogram")
-    assert "nothing was changed; restore a backup" in err
+    assert "nothing was changed; restore a backup, or save what can be read with `trimtab history export`" in err
     assert json.loads(run("check", "--json")[1])["is_sound"] is False
+
+
+def test_no_export_is_advised_of_a_file_that_none_can_open(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "torn.db").write_bytes(b"no database at all" * 100)
+    code, out, err = run("check", "--history", "torn.db")
+    assert (code, out) == (1, "the file cannot be read: file is not a database\n")
+    assert err == "nothing was changed; restore a backup\n"
+    assert run("export", "--to", "x.csv", "--history", "torn.db")[0] == 2
+
+
+def test_a_time_that_damage_has_made_none_is_not_known(run: Run, filled: Path) -> None:
+    with closing(sqlite3.connect(filled)) as connection, connection:
+        connection.execute("update trimtab_study set created_at = 1e300 where id = 1")
+    code, out, _ = run("list")
+    assert (code, out.splitlines()[1].split()[:5]) == (0, ["#1", "tpch", "proven", "2", "unknown"])
+    code, out, _ = run("show", "tpch")
+    assert (code, "begun:     unknown\n" in out) == (0, True)
 
 
 def test_every_subcommand_has_help(run: Run) -> None:

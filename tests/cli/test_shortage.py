@@ -45,13 +45,28 @@ def test_memory_and_everything_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP]
+    "number", [errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP]
 )
 def test_a_file_that_is_refused(number: int) -> None:
     found = shortage(OSError(number, "", "/x/y"))
     assert found is not None
     assert found[0].startswith("cannot use file=/x/y: ")
     assert shortage(OSError(number, "")) is None, "without a file it is none of the user's"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(errno.EIO, "", "/x/y"), "cannot read or write file=/x/y: Input/output error"),
+        (OSError(errno.ESTALE, "", "/x/y"), "cannot read or write file=/x/y: Stale file handle"),
+        (OSError(errno.EIO, ""), "cannot read or write: Input/output error"),  # as reading and writing say it
+    ],
+)
+def test_a_disk_that_fails_is_no_bug(error: OSError, message: str) -> None:
+    found = shortage(error)
+    assert found is not None
+    assert found[0] == message
+    assert "dmesg" in found[1]
 
 
 def test_a_name_that_no_file_can_have_is_no_bug(run: Run, tmp_path: Path) -> None:

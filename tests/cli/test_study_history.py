@@ -12,6 +12,7 @@ from tests.fakes import FakeStudy
 from trimtab.errors import TargetError
 from trimtab.history import History
 from trimtab.study import history_of, remembered_file
+from trimtab.trial.lines import encode_line
 
 pytestmark = pytest.mark.slow
 
@@ -146,3 +147,15 @@ def test_a_relative_history_lies_beside_its_study_file(
     assert not list((study.path / "elsewhere").iterdir())
     assert "times as fast as yours" in run("report", "fake").out
     assert (study.path / "shared.db").exists()
+
+
+def test_news_for_another_user_do_not_stand_before_the_history(run: Run, tuned: FakeStudy) -> None:
+    news = tuned.path / "state" / "journal" / "news.jsonl"
+    news.write_bytes(encode_line({"text": "study fake: put back"}))
+    news.chmod(0o666)  # as little obeyed as a file of another user
+    ran = run("report", "fake")
+    assert (ran.code, ran.err) == (0, "")
+    assert news.exists()
+    news.chmod(0o600)
+    assert run("report", "fake").err == "study fake: put back\n"
+    assert not news.exists()

@@ -12,10 +12,10 @@ import pytest
 from tests.flow.test_passes import measured
 from trimtab.flow import Budget, ProofOptions, Study, Task
 from trimtab.flow.acceptance import Acceptance, AcceptanceRule, Sample
-from trimtab.flow.ask import Steps
+from trimtab.flow.ask import Ask, Steps
 from trimtab.flow.baseline import measure_baseline
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.cycle_proof import CycleProof, _is_decided, _proofs_of_shared
+from trimtab.flow.cycle_proof import CycleProof, _is_decided, _proofs_of_shared, _shared
 from trimtab.flow.cycle_verdict import CycleRun, cycle_verdict
 from trimtab.flow.prove import Proof, _conclude, _Pairs
 from trimtab.flow.score import Scorer
@@ -106,6 +106,34 @@ def test_a_round_of_pairs_that_is_missing_when_the_budget_ends_is_made(
     proofs, said = proven(gains)
     assert [len(proof.pairs) for proof in proofs] == [n_pairs, n_pairs]
     assert any("one more pair under each context follows" in text for text in said) is (n_pairs == 4)
+
+
+def test_a_config_that_has_failed_under_a_context_is_not_run_there_again() -> None:
+    """As anywhere else: it would only harm the users of that context once more."""
+    asked, chosen = list[tuple[str, Role]](), list[Config | None]()
+
+    def flow(scorer: Scorer) -> Steps[None]:
+        assert isinstance(scorer, ContextScorer)
+        for context in CONTEXTS:
+            yield from under(context, measure_baseline(task_under(TASK, context)))
+            yield Ask(config=BEST, role=Role.SEARCH, context=context)
+        chosen.append((yield from _shared(TASK, CYCLE, scorer, [BEST, None])))
+
+    study: Study[None] = Study(TASK, flow)
+    while not study.is_over:
+        for ask in study.next():
+            assert ask.context is not None
+            asked.append((ask.context.workload, ask.role))
+            has_failed = ask.config == BEST and ask.context == CONTEXTS[1]
+            study.tell(
+                Trial(
+                    number=ask.number, role=ask.role, config=ask.config, context=ask.context,
+                    status=Status.CRASHED if has_failed else Status.OK,
+                    measurement=None if has_failed else measured(200.0 if ask.config == BEST else 100.0),
+                )
+            )  # fmt: skip
+    assert asked[-1] == ("night", Role.SEARCH)
+    assert chosen == [None]
 
 
 def test_what_did_not_stand_up_to_being_measured_again_is_no_best_of_its_context() -> None:

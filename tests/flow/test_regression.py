@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
+from trimtab.errors import LoadError
 from trimtab.flow import Budget, Task
 from trimtab.flow.context_score import ContextScorer
 from trimtab.flow.regression import RegressionMeter
+from trimtab.history import StudyRecord
 from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Cycle, Objective, Role, Status, Trial, Visit
 from trimtab.space import Config, Space
+from trimtab.study import load_study_file, run_design
 
 
 def measured(throughput: float, mean_ms: float, *, is_open: bool = False) -> Measurement:
@@ -114,3 +117,24 @@ def test_the_search_ends_when_the_budget_is_spent_and_the_proof_goes_on(fake: Fa
     assert {trial.config for trial in trials} == known, (
         "nothing new is tried to take settings away or to tell their worth"
     )
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_design_end_when_the_budget_is_spent_and_go_on_with_a_larger_one(fake: FakeStudy) -> None:
+    """Those that are clearly bad end early, for users wait for them."""
+    path, plain = fake.path / "study.toml", fake.text
+    fake.target._speed = lambda values: 1000.0 - 50.0 * float(values["workers"])
+
+    def design(budget: str) -> tuple[StudyRecord, list[Trial]]:
+        path.write_text(f'{plain}\n[guard]\nregression_budget = "{budget}"\n', encoding="utf-8")
+        return run_design(load_study_file(path), fake.path / "state", fake.listener, kind="lhs", runs=8)
+
+    spent = r"the regression budget of 1ms of user time is spent \(lost .*\), after \d of 8 runs of the design"
+    with pytest.raises(LoadError, match=spent) as caught:
+        design("1ms")
+    assert caught.value.hint == "with a larger [guard] regression_budget the same command goes on"
+    record, trials = design("10h")
+    assert record.status == "ranked"
+    made = [trial for trial in trials if trial.role is Role.DESIGN]
+    assert len(made) == 8
+    assert {trial.status for trial in made} == {Status.OK, Status.STOPPED_EARLY}

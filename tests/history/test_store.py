@@ -65,6 +65,7 @@ def test_odd_names_are_kept(history: History, name: str) -> None:
 def test_a_name_that_cannot_be_stored_is_refused(history: History, name: str) -> None:
     with pytest.raises(HistoryError, match="a study cannot have the name="):
         history.create_study(**study_values(name=name))
+    assert history.find_study(name) is None
 
 
 def test_settings_that_are_not_json_are_refused(history: History) -> None:

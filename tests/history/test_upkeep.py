@@ -6,6 +6,7 @@ import errno
 import os
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -16,13 +17,12 @@ from tests.commands import start_script
 from tests.history.samples import make_trial, study_values
 from tests.history.test_crash import WRITER, filled
 from tests.needs import IS_FULL
-from trimtab.errors import HistoryError
-from trimtab.history import History, back_up, check, compact, digest, merge, upkeep
+from trimtab.errors import HistoryError, UsageError
+from trimtab.history import History, StudyQuery, back_up, check, compact, digest, find_study, merge, upkeep
+from trimtab.records import Machine, Trial
 
 
-def sound_trial(number: int) -> object:
-    from dataclasses import replace
-
+def sound_trial(number: int) -> Trial:
     trial = make_trial(number)
     assert trial.measurement is not None
     return replace(trial, measurement=replace(trial.measurement, histogram=b""))
@@ -33,7 +33,7 @@ def sound(url: str) -> str:
     with History.open(url) as history:
         study = history.create_study(**study_values())
         for number in range(5):
-            history.add_trial(study.id, sound_trial(number))  # type: ignore[arg-type]
+            history.add_trial(study.id, sound_trial(number))
         history.add_event(study.id, "warning", "x", 1.0)
     return url
 
@@ -66,6 +66,9 @@ def test_a_sound_history(sound: str) -> None:
         ),
         ("update trimtab_study set verdict = '['", "study id=1 cannot be read: JSONDecodeError"),
         ("update trimtab_event set body = '{}'", "study id=1 cannot be read: TypeError: "),
+        ("update trimtab_study set status = 'runing'", "study id=1: status='runing' is unknown"),
+        ("update trimtab_study set created_at = 1e300", "study id=1: created_at=1e+300 is not a time"),
+        ("update trimtab_study set created_at = -1.0", "study id=1: created_at=-1.0 is not a time"),
     ],
 )
 def test_damage_is_found(sound: str, statement: str, finding: str) -> None:
@@ -77,6 +80,17 @@ def test_damage_is_found(sound: str, statement: str, finding: str) -> None:
     health = check(sound)
     assert [line[: len(finding)] for line in health.findings] == [finding]
     assert (health.n_studies, health.n_trials) == (1, 5)
+
+
+def test_a_hundred_findings_are_enough(tmp_path: Path) -> None:
+    with History.open(tmp_path / "h.db") as history:
+        for name in ("first", "second"):
+            study = history.create_study(**study_values(name=name))
+            history.add_many([(study.id, sound_trial(number)) for number in range(105)], [])
+    broken(str(tmp_path / "h.db"), "update trimtab_trial set body = '{'")
+    health = check(tmp_path / "h.db")
+    assert (len(health.findings), health.n_trials) == (101, 105)
+    assert health.findings[-1] == "… and perhaps more: the check ends here"
 
 
 def test_a_torn_file_is_told_and_left_alone(tmp_path: Path) -> None:
@@ -102,12 +116,49 @@ def test_other_databases_and_versions_are_told(tmp_path: Path) -> None:
     assert former.notes == ("it has schema_version=1, this Trimtab reads 2: rows were not looked at",)
 
 
+@pytest.mark.parametrize(
+    ("column", "value"), [("created_at", "'soon'"), ("name", "x'74ff'"), ("cores", "'many'"), ("memory_bytes", "1.5")]
+)
+def test_one_damaged_column_does_not_hide_the_other_studies(tmp_path: Path, column: str, value: str) -> None:
+    """SQLite keeps in a column whatever a flipped bit makes of its value."""
+    with History.open(tmp_path / "h.db") as history:
+        for name in ("first", "second"):
+            history.create_study(**study_values(name=name))
+        with history._writer.begin() as connection:
+            connection.exec_driver_sql(f"update trimtab_study set {column} = {value} where id = 1")
+        asked = StudyQuery(like=Machine(cores=2, memory_bytes=8 << 30))
+        assert [study.id for study in history.summaries()] == [1, 2]
+        assert 2 in [study.id for study in history.summaries(asked)]
+        assert find_study(history, "second").id == 2
+        with pytest.raises(UsageError, match=r"holds no study named 'x'\nhint: it holds: "):
+            find_study(history, "x")
+        with pytest.raises(
+            HistoryError, match=f"cannot be read: column {column} of study id=1 holds a value of another"
+        ):
+            history.study(1)
+    assert check(tmp_path / "h.db").findings == (
+        f"study id=1 cannot be read: ValueError: column {column} of study id=1 holds a value of another kind",
+    )
+
+
 def test_a_row_without_its_study_is_found(tmp_path: Path) -> None:
     filled(tmp_path / "h.db")
     with closing(sqlite3.connect(tmp_path / "h.db")) as connection:
         connection.execute("delete from trimtab_study")
         connection.commit()
     assert check(tmp_path / "h.db").findings[0].startswith("trimtab_trial: row ")
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_what_is_no_history_is_not_backed_up(tmp_path: Path, is_empty: bool) -> None:
+    """As an empty file that a copy left on a full disk: nobody shall think that there is a backup of it."""
+    (tmp_path / "other.db").touch()
+    if not is_empty:
+        with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+            connection.execute("create table photos (id integer)")
+    with pytest.raises(HistoryError, match=r"there is no history='.*other\.db'\nhint: `trimtab tune` makes one"):
+        back_up(tmp_path / "other.db", tmp_path / "copy.db")
+    assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
 
 
 @pytest.mark.parametrize("work", [check, compact, lambda place: back_up(place, Path("never"))])
@@ -137,7 +188,7 @@ def test_a_database_without_a_history_is_refused_and_stays_empty(database: str, 
 def test_a_backup_holds_everything(sound: str, tmp_path: Path) -> None:
     with History.open(sound) as history:
         assert back_up(sound, tmp_path / "copy.db") == (tmp_path / "copy.db").stat().st_size
-        history.add_trial(1, sound_trial(9))  # type: ignore[arg-type]
+        history.add_trial(1, sound_trial(9))
         assert not check(tmp_path / "copy.db").findings
         with History.open(tmp_path / "copy.db") as copy:
             assert copy.studies() == history.studies()
@@ -195,7 +246,7 @@ def test_compaction_gives_space_back_and_keeps_everything(url: str) -> None:
     with History.open(url) as history:
         study = history.create_study(**study_values())
         for number in range(200):
-            history.add_trial(study.id, sound_trial(number))  # type: ignore[arg-type]
+            history.add_trial(study.id, sound_trial(number))
         kept = digest(history.copy(study.id))
         with history._writer.begin() as connection:
             connection.exec_driver_sql("create table waste as select * from trimtab_trial")

@@ -7,11 +7,11 @@ import math
 import re
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from tests.report.conftest import BASELINE, trial
 from trimtab.records import Role, Status
-from trimtab.report import Progress
+from trimtab.report import BenchProgress, Progress
 from trimtab.workload import Frame
 
 EVIL = "\x1b[2J\x1b]0;owned\x07[red]\n"
@@ -41,6 +41,27 @@ def test_a_pipe_gets_one_plain_line_per_event() -> None:
         "work_mem=64MB",
         "[     0s] trial 4 (proof baseline): crashed, best so far 1.31, 4min10s left; it died",
     ]
+
+
+def test_a_terminal_that_moves_no_cursor_gets_lines_too() -> None:
+    out = io.StringIO()
+    drive(Progress(Console(file=out, force_terminal=True, _environ={"TERM": "dumb"}, width=140), clock=lambda: 100.0))
+    assert "trial 3 (search): ok, 1.30" in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+
+
+def test_colours_that_are_forced_bring_no_live_table_into_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services for CI set FORCE_COLOR: a table that is redrawn four times a second would fill the log."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr", out := io.StringIO())
+    drive(Progress(clock=lambda: 100.0))
+    with BenchProgress() as progress:
+        progress.step("load")
+        progress.second(Frame(second=4, n_ok=11, n_error=0, credited=11.23))
+    assert "\x1b" not in out.getvalue()
+    assert "trial 3 (search): ok, 1.30" in out.getvalue()
+    assert "second 4: 11/s done" in out.getvalue()
 
 
 def test_a_missed_constraint_is_shown_while_the_study_runs() -> None:
@@ -167,3 +188,34 @@ def test_nothing_of_a_trial_is_cut_off_but_what_it_changed(width: int) -> None:
     assert row.startswith(f"  137  {role}stopped early  1.31 (1.26 to 1.35){best}  max_parallel_")
     assert len(row.rstrip()) <= width
     assert "best so far 1.31" in shown.getvalue()
+
+
+def test_a_low_terminal_shows_the_newest_trials() -> None:
+    """What is higher than the terminal is cut off below."""
+    console = Console(file=io.StringIO(), force_terminal=True, width=110, height=9)
+    progress = Progress(console, clock=lambda: 100.0)
+    progress.study_started("tpch", 300.0)
+    for number in range(20, 32):
+        progress.trial_started(number, Role.SEARCH, {"work_mem": "64MB"})
+        progress.trial_ended(trial(number, Role.SEARCH, BASELINE, 1.3), 1.31, 250.0)
+    progress.trial_started(32, Role.SEARCH, {})
+    texts = _lines(console, progress._view())
+    progress.close()
+    assert len(texts) < 9
+    assert [text.split()[0] for text in texts if re.match(r"\d+ ", text)] == ["28", "29", "30", "31"]
+    assert texts[-1].startswith("trial 32, search: starting")
+
+
+def test_a_low_terminal_shows_the_newest_seconds_of_a_bench() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=140, height=8)
+    with BenchProgress(console) as progress:
+        progress.step("load")
+        for second in range(12):
+            progress.second(Frame(second=second, n_ok=11, n_error=0, credited=11.23))
+        texts = _lines(console, progress._view())
+    assert len(texts) < 8
+    assert [text.split()[0] for text in texts if re.match(r"\d+ ", text)] == ["7", "8", "9", "10", "11"]
+
+
+def _lines(console: Console, shown: RenderableType) -> list[str]:
+    return ["".join(segment.text for segment in line).strip() for line in console.render_lines(shown)]

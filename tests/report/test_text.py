@@ -227,7 +227,7 @@ def test_a_best_that_is_worse_is_not_offered() -> None:
 def test_latency_objectives_name_their_metric(better: Study) -> None:
     study, trials = better
     text = squeezed(report_text(replace(study, objective="p95 where throughput >= 2"), trials))
-    assert "is 1.82 times as fast as yours by 95th percentile of latency (95 % interval 1.61 to 2.05)" in text
+    assert "is 1.82 times as fast as yours by the 95th percentile of latency (95 % interval 1.61 to 2.05)" in text
 
 
 @pytest.mark.parametrize(("objective", "named"), [("score", "score"), ("cost", "cost")])
@@ -269,6 +269,9 @@ def test_every_trial_is_in_the_table(better: Study) -> None:
     print_report(*better, console=Console(file=out, width=200), with_trials=True)
     rows = [squeezed(line).strip() for line in out.getvalue().splitlines()]
     first = rows.index("trial role status throughput (/s) times as fast cost changed")
+    assert rows[first - 2 : first] == ["", "Every trial"], (
+        "it is no part of the lines for a configuration file before it"
+    )
     assert [row.split()[0] for row in rows[first:] if re.match(r"\d+ [a-z]", row)] == [str(n) for n in range(35)]
     assert "3 advice ok 14.7 1.31 (1.26 to 1.36) 11.46s shared_buffers = 256MB, work_mem = 16MB" in rows
 

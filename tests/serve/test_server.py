@@ -317,6 +317,10 @@ def test_who_looks_at_a_session_does_not_take_it_over(tmp_path: Path, serving: S
         page.open(f"{again.url}/#token={TOKEN};/study/1")
         page.wait("document.querySelector('#charts').innerText == 'No trial was measured yet.'")
         assert "Pause" in page.value("document.body.innerText")
+        # What a proxy answers while the server is away is no problem as the server tells one.
+        page.value("window.fetch = async () => new Response('<p>Bad Gateway', {status: 502})")
+        page.value("[...document.querySelectorAll('button')].find((each) => each.innerText == 'Pause').click()")
+        page.wait("document.querySelector('#link').innerText == 'Pause: the server answered with status=502'")
     with Server(again.url, TOKEN) as server:
         (row,) = server.request("GET", "/sessions")["sessions"]
     assert (row["name"], row["state"]) == ("blocks", "running")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from trimtab.errors import HistoryError
 from trimtab.history import PASSWORD
 from trimtab.history.schema import make_engine
 from trimtab.host import process_mark
@@ -160,3 +161,13 @@ def test_a_process_that_shows_no_study_yet_is_interrupted(tmp_path: Path, begun:
     starts.start("x.toml")
     starts.stop("x", 1, 5.0)
     assert begun[0].signals == [signal.SIGINT]
+
+
+def test_a_study_whose_log_cannot_be_written_is_no_bug(tmp_path: Path, begun: list[Process]) -> None:
+    (tmp_path / "state").write_text("no folder")
+    starts = Starts(_folder(tmp_path), tmp_path / "state", None)
+    with pytest.raises(
+        HistoryError, match=r"cannot start study='x': .*state.*: Not a directory\nhint: is the state dir"
+    ):
+        starts.start("x.toml")
+    assert begun == []

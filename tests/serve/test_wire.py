@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import ssl
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,15 @@ def test_what_is_not_finite_is_refused_as_the_server_would(value: Any, latencies
     with pytest.raises(ServerError, match="is not finite") as caught:
         report_body(value, latencies_ms)
     assert (caught.value.status, caught.value.is_passing) == (422, False)
+
+
+@pytest.mark.parametrize("value", ["no result", (1.0, 2.0), 10**400, {"cost": None}])
+def test_what_is_no_number_is_refused_as_the_server_would(value: Any) -> None:
+    with pytest.raises(ServerError, match="is not a number\nhint: report a point that gave no figure") as caught:
+        report_body(value, None)
+    assert (caught.value.status, caught.value.is_passing) == (422, False)
+    with pytest.raises(ServerError, match="is not a number"):
+        report_body(None, [1.0, value])
 
 
 def test_figures_of_numerical_libraries_are_sent_as_numbers() -> None:
@@ -89,6 +101,48 @@ def test_certificates_that_cannot_be_read_are_said(
     client("http://127.0.0.1:1979", token)
 
 
+def signed(folder: Path) -> None:
+    """server.pem with its key, signed by ca.pem."""
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj"]
+    # What later versions of Python ask of certificates is in them, too.
+    said = ("subjectAltName=DNS:tuner.example.org", "subjectKeyIdentifier=hash", "authorityKeyIdentifier=keyid")
+    (folder / "said").write_text("\n".join(said) + "\n")
+    for words in (
+        ["req", "-x509", *new, "/CN=ca", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-addext",
+         "keyUsage=critical,keyCertSign"],
+        ["req", *new, "/CN=tuner.example.org", "-keyout", "server.key", "-out", "server.csr"],
+        ["x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-extfile", "said",
+         "-out", "server.pem", "-days", "2"],
+    ):  # fmt: skip
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """Without a socket; raises ssl.SSLError where they do not come to terms."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    left = [
+        client.wrap_bio(back, there, server_hostname="tuner.example.org"),
+        server.wrap_bio(there, back, server_side=True),
+    ]
+    while left:
+        for each in list(left):
+            with suppress(ssl.SSLWantReadError):
+                each.do_handshake()
+                left.remove(each)
+
+
+@pytest.mark.needs("openssl")
+def test_a_server_is_trusted_by_its_own_certificate_whoever_has_signed_it(tmp_path: Path) -> None:
+    """As by libcurl, so that one SSL_CERT_FILE does for both clients."""
+    signed(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    for name in ("ca.pem", "server.pem"):
+        client = Place.of("https://tuner.example.org:1979", "a-token-of-the-tests").trusted(str(tmp_path / name))
+        assert isinstance(client, ssl.SSLContext)
+        shake_hands(client, server)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_server_of_this_machine_is_not_asked_through_a_proxy(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     """It would be sent the token, and would ask another machine."""
@@ -146,11 +200,12 @@ class Points(list[Point]):
 
 
 def test_a_function_that_returns_no_figure_does_not_end_the_tuning() -> None:
-    points = Points(Point(size) for size in range(4))
-    figures = {0: 2.0, 1: math.nan, 2: 0.0, 3: 3.0}
+    points = Points(Point(size) for size in range(5))
+    figures: dict[int, Any] = {0: 2.0, 1: math.nan, 2: 0.0, 3: 3.0, 4: "no result"}
     Session.tune(points, lambda size: figures[size])  # type: ignore[arg-type]
     assert [point.told[0] for point in points] == [
         "2", "failed_load: it returned nan: value=nan is not finite", "failed_load: it returned 0.0: value=0 is not above 0", "3",
+        "failed_load: it returned 'no result': value='no result' is not a number",
     ]  # fmt: skip
 
 

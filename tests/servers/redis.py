@@ -40,6 +40,7 @@ def _without(catalog: str, names: tuple[str, ...]) -> str:
     parts = re.split(r"(?m)^(?=\[)", catalog)
     left_out = (
         "[lifecycle]",
+        "[play.",
         *(f"[knob.{name}]" for name in names),
     )  # a server of a test's own is not run as a package's
     return "".join(part for part in parts if not part.startswith(left_out))

@@ -13,7 +13,7 @@ import pytest
 from trimtab.cli import main
 from trimtab.errors import UsageError
 from trimtab.session import program
-from trimtab.session.program import Outcome, Program
+from trimtab.session.program import OneUnit, Outcome, Program
 from trimtab.space import Config
 
 
@@ -163,6 +163,84 @@ def test_numbers_beside_each_other_are_not_taken_for_one_figure(line: str, value
     assert program._printed(line.encode()) == Outcome(value)
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("12.5 ± 0.2 ms", "'± 0.2'"),
+        ("12.5 +/-0.2", "'+/-0.2'"),
+        ("0.50203 +- 0.00118 seconds time elapsed  ( +-  0.24% )", "'+-  0.24'"),
+        ("12.5 ±.2", "'±.2'"),
+    ],
+)
+def test_how_far_a_figure_may_be_off_is_not_taken_for_it(line: str, said: str) -> None:
+    """As `perf stat -r 5` prints it: the config whose runs agree best would have won."""
+    ran = program._printed(line.encode())
+    assert (ran.value, ran.status) == (None, "failed_load")
+    assert ran.reason == f"it printed {said}, which says how far a figure may be off: let it print the figure alone"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    ["took \x1b[1;32m12.5\x1b[39m s", "\x1b[32m12.5\x1b[0m", "12.5\n\x1b[0m\n", "\x1b[?25l\x1b[2K12.5\x1b[?25h"],
+)
+def test_colours_are_no_figures(printed: str) -> None:
+    """Where each run printed 39, no config was better than another."""
+    assert program._printed(printed.encode()) == Outcome(12.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "unit"),
+    [
+        ("1073741824 bytes (1.1 GB, 1.0 GiB) copied, 0.9 s, 1.2 GB/s", "GB/s"),
+        ("[  5]  0.00-10.00 sec  10.9 GBytes  9.41 Gbits/sec", "Gbits/sec"),
+        ("took 12.5ms", "ms"),
+        ("took 950 µs", "µs"),
+        ("1.2k ops", "k"),
+        ("1.2M/s", "M"),
+        ("7 hits", ""),
+        ("3 points", ""),
+        ("5 seconds", ""),
+        ("12.5", ""),
+    ],
+)
+def test_the_unit_behind_a_figure(line: str, unit: str) -> None:
+    assert program._printed(line.encode()).unit == unit
+
+
+def test_figures_of_several_units_are_not_compared() -> None:
+    """1.2 GB/s is more than 950 MB/s."""
+    one = OneUnit()
+    slow, fast = program._printed(b"950 MB/s"), program._printed(b"1.2 GB/s")
+    failed = Outcome(None, "no reason", "crashed")
+    assert [one.checked(each) for each in (failed, slow, failed, slow)] == [failed, slow, failed, slow]
+    why = "it printed its figure with GB/s, and before with MB/s: let it print the same unit each time"
+    assert one.checked(fast) == Outcome(None, why, "failed_load")
+    assert one.checked(slow) == slow
+    assert "with no unit, and before with MB/s" in one.checked(program._printed(b"950")).reason
+    assert one.checked(program._printed(b"950 MB/s of 3")).reason == one.checked(program._printed(b"3")).reason
+
+
+@pytest.mark.slow
+def test_a_config_whose_figure_has_another_unit_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = "echo $((900 + {x})) MB/s; [ {x} -lt 5 ] || echo 1.{x} GB/s"
+    words = ["exec", "--state", str(tmp_path), "--name", "x", "--int", "x=1:9", "--start", "x=1", "--measure", "output"]
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--maximise", "--budget", "20 trials", "--no-proof", "--", "sh", "-c", code])
+    assert end.value.code == 0
+    said = capsys.readouterr()
+    assert "x=9: failed_load: it printed its figure with GB/s, and before with MB/s: let it print the same" in said.err
+    assert "echo $((900 + 4)) MB/s" in said.out
+
+
+def test_what_a_failed_program_printed_in_colours_is_kept_as_text() -> None:
+    ran = Program(command=("sh", "-c", "printf '\\033[31mno memory\\033[0m\\n'; exit 3")).run(Config({}))
+    assert (ran.status, ran.reason) == ("crashed", "exit code 3\nno memory")
+
+
+def test_a_figure_that_no_float_holds_is_not_called_too_small() -> None:
+    assert program._printed(b"1e400").reason == "it printed inf, which is not between 1e-100 and 1e+100"
+
+
 def test_how_long_it_took_is_not_known_where_trimtab_was_stopped_meanwhile() -> None:
     """The program goes on after Ctrl-Z, and its end is seen when the user comes back: that is no fault of the config."""
     went_on = ("sh", "-c", "kill -CONT $PPID; echo 4; exec sleep ${1:-0}", "sh")
@@ -172,6 +250,24 @@ def test_how_long_it_took_is_not_known_where_trimtab_was_stopped_meanwhile() -> 
     assert Program(command=(*went_on, "60"), timeout_s=0.2).run(Config({})) == run
     assert Program(command=went_on, measure="output").run(Config({})).value == 4.0
     assert Program(command=("true",)).run(Config({})).value is not None, "it was before"
+
+
+def test_what_keeps_a_run_from_its_end_is_said() -> None:
+    """Else one looks for what the program itself waits for."""
+    held = "it has ended, but what it has started in the background holds its output open; let that print elsewhere"
+    for code, why in (("sleep 60", ""), ("sleep 60 & echo 1", f": {held}")):
+        ran = Program(command=("sh", "-c", code), timeout_s=0.3).run(Config({}))
+        assert (ran.status, ran.reason) == ("timed_out", f"not done after 300ms{why}")
+
+
+def test_a_program_that_only_one_value_names_fails_that_config_only(tmp_path: Path) -> None:
+    """Of `--choice tool=gzip,zstd -- {tool} data` one need not be installed; a program without a place ends the session."""
+    (tmp_path / "text").write_text("no program")
+    for name, why in (("no-such-program", "No such file or directory"), (str(tmp_path / "text"), "Permission denied")):
+        ran = Program(command=("{tool}", "1")).run(Config({"tool": name}))
+        assert ran == Outcome(None, f"the program {name!r} cannot be run: {why}", "crashed")
+        with pytest.raises(UsageError, match=f"cannot be run: {why}\nhint: give its path"):
+            Program(command=(name, "{x}")).run(Config({"x": 1}))
 
 
 def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

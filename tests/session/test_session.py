@@ -349,7 +349,11 @@ def test_names_that_are_taken(opened: Opened) -> None:
         ({"layers": [{"kind": "cache", "options": {"failures": 1}}]}, UsageError, "option 'failures' of layer 'cache' is not"),
         ({"layers": [{"kind": "constraint", "options": {}}]}, UsageError, "holds='' of layer 'constraint'"),
         ({"layers": [{"kind": "constraint", "options": {"holds": "x >= 5"}}]}, SpaceError, "the baseline breaks holds='x >= 5'"),
-        ({"layers": [{"kind": "group"}]}, UsageError, "has nothing to divide"),
+        (
+            {"layers": [{"kind": "group", "options": {"rounds": 3}}]},
+            UsageError,
+            "unknown option 'rounds' of layer 'group'\nhint: it has no options",
+        ),
         ({"layers": [{"kind": "group"}]}, UsageError, "layer 'group' has nothing to divide: all n_knobs=2 knobs are"),
         ({"constraints": ["x +"]}, SpaceError, "x +"),
         ({"constraints": ["x >= 5"]}, SpaceError, "the baseline breaks a constraint"),

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.fakes import FakeStudy
-from trimtab.errors import LoadError, UsageError
+from trimtab.errors import ForeignChangeError, LoadError, UsageError
 from trimtab.history import BENCHED, History, open_history_at
 from trimtab.measure import Interval
 from trimtab.records import Role
@@ -168,3 +168,19 @@ def test_each_bench_is_a_study_of_its_own(fake: FakeStudy) -> None:
     benched(fake, n_runs=1)
     with history_of(fake) as history:
         assert [(s.name, s.n_trials) for s in history.summaries()] == [("fake.bench", 1)] * 2
+
+
+def test_a_setting_that_somebody_changes_while_the_data_is_made_ends_it(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history would say that the runs were of other settings than they were."""
+
+    def made(*arguments: object) -> float:
+        fake.target.disk.running["workers"] = 7
+        return 0.0
+
+    monkeypatch.setattr("trimtab.study.benching.prepared", made)
+    with pytest.raises(ForeignChangeError, match=r"since its config was read: workers=7 \(it was 2\)"):
+        benched(fake, n_runs=1)
+    with history_of(fake) as history:
+        assert history.summaries() == []

@@ -34,6 +34,7 @@ class Record:
     status: str = "proven"
     verdict: Verdict = field(default_factory=lambda: Verdict(result="better", config=Config({"cache": 256})))
     machine: Machine = field(default_factory=lambda: Machine(cores=1, memory_bytes=1))
+    baseline: Config = field(default_factory=lambda: Config({}))
 
 
 @dataclass
@@ -126,6 +127,28 @@ def test_what_is_asked_names_each_setting_and_whether_it_needs_a_restart(fake: F
         knob = states[change.knob].knob
         assert (change.current, change.proposed) == (knob.format(found[change.knob]), knob.format(winner[change.knob]))
     assert dict(fake.target.values) == found
+
+
+def test_what_is_not_on_the_server_as_the_study_found_it_is_shown(fake: FakeStudy) -> None:
+    """The winner was proven beside what the study found; that a setting has the winner's value already is no such difference."""
+    asked: list[Proposal] = []
+
+    def told() -> str:
+        assert apply_winner(record, file, fake.path / "state", agrees=refuses) is None
+        return asked[-1].where.get("differs from the study", "")
+
+    def refuses(proposal: Proposal) -> bool:
+        asked.append(proposal)
+        return False
+
+    record, file = _proven(fake, cache=256, sort_memory=8)
+    record.baseline, record.machine = Config(fake.target.values), fake.target.machine()
+    assert told() == ""
+    fake.target.disk.running |= {"cache": 512, "sort_memory": 8, "workers": 7}
+    record.machine = replace(record.machine, server_version="Fake 0.9")
+    assert told() == "version=Fake 1.0 (Fake 0.9 there), cache=512MB (128MB there), workers=7 (2 there)"
+    record.baseline = Config(dict.fromkeys(fake.target.values, "other"))
+    assert told().endswith(", and 2 more")
 
 
 def test_a_winner_is_set_without_a_question_and_taken_back(fake: FakeStudy) -> None:
@@ -265,6 +288,15 @@ def test_a_winner_with_settings_that_the_file_does_not_tune_is_refused(fake: Fak
         apply_winner(*_proven(fake, cache=256, sort_memory=8, page_cost=2.0), fake.path / "state")
     assert caught.value.message == "the study file does not tune page_cost, sort_memory, which the winner sets"
     assert caught.value.hint == "name them under knobs"
+
+
+def test_a_winner_with_a_setting_that_the_server_does_not_have_is_refused_for_that(fake: FakeStudy) -> None:
+    """One of an older version, say: to name it in the study file would not help."""
+    with pytest.raises(ApplyError) as caught:
+        apply_winner(*_proven(fake, cache=256, io_method="ring"), fake.path / "state")
+    assert caught.value.message == "the winner sets io_method, which the target of now does not have"
+    assert str(caught.value.hint).startswith("nothing was changed; it is another version than the study's")
+    assert fake.target.counts["apply"] == 0
 
 
 def test_a_winner_with_a_setting_that_is_locked_here_is_refused_with_the_reason(fake: FakeStudy) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import LoadError, UsageError
+from trimtab.errors import LoadError, TargetError, UsageError
+from trimtab.history import open_history_at
+from trimtab.records import Trial
 from trimtab.space import Config
 from trimtab.study import (
     Slo,
@@ -27,19 +30,21 @@ from trimtab.study import (
 from trimtab.study.first import changed_by, lost_with_power
 from trimtab.testing.fake_workload import FakeRatedWorkload
 from trimtab.trial import Journal, own_to_json
-from trimtab.trial.entry import APPLY
+from trimtab.trial.entry import APPLY, FAILED, TRIED
 
 TOLD = "a killed study='dead' had left target='db' changed: restored as it was found"
 
 
-def _left_by_a_killed_tuner(fake: FakeStudy) -> None:
-    """Another process opens a journal entry, sets cache=999, and dies."""
+def _left_by_a_killed_tuner(fake: FakeStudy, *more: tuple[str, dict[str, str]]) -> None:
+    """Another process opens a journal entry, sets cache=999, notes `more` steps, and dies."""
     state, target = fake.path / "state", fake.target
     child = os.fork()
     if child == 0:
         entry = Journal(state).begin(target.snapshot(), study="dead", purpose="tune")
         own = own_to_json(target.announce(Config({"cache": 999})))
         entry.note(APPLY, {"target": target.name, "changes": {"cache": 999}, "own": own})
+        for step, detail in more:
+            entry.note(step, detail)
         os._exit(0)
     assert os.waitpid(child, 0) == (child, 0)
     target.disk.running["cache"] = target.disk.configured["cache"] = 999
@@ -93,6 +98,48 @@ def test_what_a_killed_tuner_left_is_taken_back_first(
     assert said[0] == TOLD
     assert fake.target.values["cache"] == 128
     assert open_changes(fake.path / "state") == []
+
+
+NOT_UNDONE = (TRIED, {"target": "db"}), (FAILED, {"error": "it did not start"})
+STILL_THERE = (
+    "may still hold what study='dead' has set; its tune could not be undone: .* did not help: it did not start"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("begin", [_tune, _bench, _find_rate, _design])
+def test_no_data_is_made_for_a_server_that_could_not_be_put_back(
+    fake: FakeStudy, begin: Callable[[FakeStudy, list[str]], None]
+) -> None:
+    """It may take hours, and no change of that server is made."""
+    said: list[str] = []
+    _left_by_a_killed_tuner(fake, *NOT_UNDONE)
+    with pytest.raises(TargetError, match=STILL_THERE):
+        begin(fake, said)
+    assert "the data is there already" not in [*said, *fake.listener.phases]
+    with open_history_at(None, fake.path / "state") as history:
+        assert history.summaries() == []
+
+
+@pytest.mark.slow
+def test_a_study_that_goes_on_does_not_take_what_was_left_for_another_config_of_the_users(fake: FakeStudy) -> None:
+    def stop(trial: Trial) -> None:
+        if trial.number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    fake.tune()
+    _left_by_a_killed_tuner(fake, *NOT_UNDONE)
+    with pytest.raises(TargetError, match=STILL_THERE):
+        fake.tune()
+
+
+@pytest.mark.slow
+def test_nobody_is_asked_to_apply_over_it(fake: FakeStudy) -> None:
+    record, _ = fake.tune()
+    _left_by_a_killed_tuner(fake, *NOT_UNDONE)
+    with pytest.raises(TargetError, match=STILL_THERE):
+        apply_winner(record, _file(fake), fake.path / "state", agrees=lambda proposal: pytest.fail("it was shown"))
 
 
 def test_who_only_reads_a_server_is_told_who_changes_it(fake: FakeStudy) -> None:

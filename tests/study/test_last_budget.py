@@ -52,6 +52,39 @@ def test_less_time_comes_too_late_for_what_follows_the_search(fake: FakeStudy, r
 
 
 @pytest.mark.usefixtures("equal_costs")
+@pytest.mark.parametrize("role", [Role.REPEAT, Role.PROOF_CANDIDATE])
+@pytest.mark.parametrize(("began", "then"), [("12 trials", "75s"), ("12 trials", "170s"), ("4min", "3 trials")])
+def test_a_budget_of_the_other_kind_without_room_for_more_search_comes_too_late_as_well(
+    fake: FakeStudy, role: Role, began: str, then: str
+) -> None:
+    """After 16 runs of the search, with its baselines, 170 seconds have some left, and keep them for what follows."""
+    fake.text = STUDY.replace("12 trials", began)
+    fake.listener.on_trial = _stopping_at(role)
+    before = [(trial.number, trial.role, trial.config) for trial in fake.tune()[1]]
+    fake.listener.phases.clear()
+    fake.listener.on_trial = lambda trial: None
+    fake.text = STUDY.replace("12 trials", then)
+    after = fake.tune()[1]
+    assert [(trial.number, trial.role, trial.config) for trial in after[: len(before)]] == before
+    (told,) = _said_of_the_budget(fake)
+    assert told.startswith(
+        f"budget={then!r} is not used: what follows the search was begun with budget={began!r}, and "
+    )
+    assert not [line for line in fake.listener.phases if "not fit the way" in line]
+
+
+@pytest.mark.usefixtures("equal_costs")
+def test_another_kind_of_budget_that_leaves_more_to_search_is_used(fake: FakeStudy) -> None:
+    fake.listener.on_trial = _stopping_at(Role.PROOF_CANDIDATE)
+    _, before = fake.tune()
+    fake.listener.on_trial = _stopping_at(Role.SEARCH, len(before))
+    fake.text = STUDY.replace("12 trials", "20min")
+    _, after = fake.tune()
+    assert not _said_of_the_budget(fake)
+    assert after[-1].role is Role.SEARCH
+
+
+@pytest.mark.usefixtures("equal_costs")
 def test_a_budget_that_was_put_right_before_anything_was_measured_does_not_stay(fake: FakeStudy) -> None:
     fake.text = STUDY.replace("12 trials", "4min")
     fake.listener.on_trial = _stopping_at(Role.PROOF_CANDIDATE)

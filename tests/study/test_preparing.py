@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from tests.fakes import FakeStudy
-from trimtab.errors import LoadError, UsageError
+from trimtab.errors import LoadError, TargetError, UsageError
 from trimtab.history import open_history_at
 from trimtab.records import Endpoint, Trial
 from trimtab.study import Slo, bench, find_rate, load_study_file
@@ -129,6 +129,15 @@ def test_a_measurement_can_be_stopped_while_its_data_is_prepared(fake: FakeStudy
     assert _status(fake) == []
     with pytest.raises(UsageError, match="the kill switch is on: file="):  # nothing is prepared for nothing
         measure()
+
+
+def test_a_time_that_the_dead_man_cannot_have_is_told_before_the_data_is_made(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIMTAB_DEADMAN", "soon")
+    with pytest.raises(TargetError, match="TRIMTAB_DEADMAN='soon' is not a number of seconds"):
+        fake.tune()
+    assert "the data is there already" not in fake.listener.phases
 
 
 @dataclass(slots=True)

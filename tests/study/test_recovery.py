@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import resource
 import subprocess
@@ -17,7 +19,7 @@ from tests.fakes import FakeStudy
 from tests.host.test_folder_acl import ACL, LIST, set_or_skip
 from trimtab.cli import main
 from trimtab.errors import RestoreError, TargetError, UsageError
-from trimtab.host import FileCopy
+from trimtab.host import FileCopy, read_state_file
 from trimtab.space import Config
 from trimtab.study import (
     extract,
@@ -277,6 +279,62 @@ def test_an_entry_that_is_damaged_twice_keeps_no_other_one_from_its_way_back(
     assert broken.exists()
     with pytest.raises(TargetError, match="it is damaged, and so is its copy"):
         recover_first(state, print)  # it may be about the server of any study
+
+
+@pytest.mark.parametrize("broken", [".open", ".copy"])
+def test_an_entry_that_the_disk_can_read_in_one_file_only_is_undone_by_that(
+    broken: str, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, found = fake.path / "state", dict(fake.target.values)
+    dead_entry(fake, monkeypatch)
+    read = read_state_file
+
+    def failing(path: Path) -> bytes:
+        if path.suffix == broken:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path)
+
+    monkeypatch.setattr("trimtab.trial.entry.read_state_file", failing)
+    (done,), stuck = recover(state)
+    told = "; skipped: 1 damaged line of its journal" if broken == ".open" else ""
+    assert (done.action, stuck) == (f"restored as it was found{told}", [])
+    assert dict(fake.target.values) == found
+    assert open_changes(state) == []
+
+
+@pytest.mark.parametrize(
+    ("ways", "shown_of_others"),
+    [
+        (("--show",), "  cache: set to 999, found 128, now 999: is put back, by a restart\n"),
+        (("--check",), "study dead: tune of db since "),
+        (("--extract", "out"), "out/dead-tune-db/README.txt\n"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_what_is_damaged_is_named_after_the_others_were_shown(
+    ways: tuple[str, ...], shown_of_others: str, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    state = fake.path / "state"
+    dead_entry(fake, monkeypatch)
+    broken = [state / "journal" / "db-1-1.open", state / "journal" / "db-1-1.copy", state / "rollback" / "old.json"]
+    broken[-1].parent.mkdir(0o700)
+    for file in broken:
+        file.touch(0o600)
+    monkeypatch.chdir(fake.path)
+    with pytest.raises(SystemExit) as ended:
+        main(["recover", *ways, "--state", str(state)])
+    out, err = capsys.readouterr()
+    assert ended.value.code == 3
+    assert shown_of_others in out
+    assert "cannot read journal entry=db-1-1.open: it is damaged, and so is its copy" in err
+    assert "remove that entry's files (.open and .copy)" in err
+    assert ("/rollback/old.json' cannot be used: it is damaged" in err) == (ways != ("--check",))
+    with pytest.raises(SystemExit):
+        main(["recover", *([*ways[:1], "again"] if len(ways) > 1 else ways), "--state", str(state), "--json"])
+    damaged = json.loads(capsys.readouterr().out)["damaged"]
+    assert len(damaged) == (1 if ways == ("--check",) else 2)
+    assert all(file.exists() for file in broken)
 
 
 def test_two_servers_that_one_study_called_the_same_are_written_out_both(

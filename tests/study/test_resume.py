@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -409,3 +410,20 @@ def test_a_study_keeps_the_ranges_and_the_advice_with_which_it_began(
     assert sum(trial.role in (Role.ADVICE, Role.SEARCH) for trial in after) == 5
     said = [line for line in fake.listener.phases if line.startswith(f"the machine has memory={memory_mib}MiB now")]
     assert len(said) == is_said
+
+
+def test_that_the_server_has_another_version_now_is_told(fake: FakeStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(trial: Trial) -> None:
+        if trial.number == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    fake.listener.on_trial = stop
+    fake.tune()
+    machine = fake.target.machine()
+    for version, n_told in (("", 0), ("Fake 2.0", 1)):
+        monkeypatch.setattr(fake.target, "machine", partial(replace, machine, server_version=version))
+        fake.listener.phases.clear()
+        fake.tune()
+        told = "the server has version='Fake 2.0' now, and had 'Fake 1.0' when study='fake' began: "
+        lines = [line for line in fake.listener.phases if line.startswith("the server has version=")]
+        assert [line.startswith(told) for line in lines] == [True] * n_told

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+import time
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +126,9 @@ def speaking(three: ThreeFakes, monkeypatch: pytest.MonkeyPatch) -> ThreeFakes:
         endpoint = Endpoint(protocol="postgresql", host="h", port=1, user="u", database=name)
         monkeypatch.setattr(three.targets[name], "endpoint", lambda endpoint=endpoint: endpoint)
 
-    def read(endpoint: Endpoint, *, window_s: float, coverage: float, most: int) -> Profile:
+    def read(
+        endpoint: Endpoint, *, window_s: float, coverage: float, most: int, wait: Callable[[float], object]
+    ) -> Profile:
         if endpoint.database == "silent":
             raise LoadError("it saw nothing")
         return seen(endpoint.database)
@@ -145,6 +151,44 @@ def test_every_target_that_counts_its_statements_is_watched(speaking: ThreeFakes
 def test_one_that_has_no_statistics_is_named(speaking: ThreeFakes) -> None:
     with pytest.raises(LoadError, match="db: it saw nothing"):
         profiles(speaking, "silent")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_asks_to_stop_does_not_wait_until_the_statements_were_watched(
+    speaking: ThreeFakes, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """For a day, perhaps: the threads that watch hear of no signal."""
+    main = threading.get_ident()
+
+    def read(endpoint: Endpoint, *, wait: Callable[[float], object] = time.sleep, **more: Any) -> Profile:
+        assert signal.getsignal(number) != signal.SIG_DFL, "it would end the process at once"
+        if endpoint.database == "db":
+            signal.pthread_kill(main, number)
+        wait(20.0)
+        return seen(endpoint.database)
+
+    monkeypatch.setattr("trimtab.study.profile.read_profile", read)
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        profiles(speaking)
+    assert time.monotonic() - started < 10.0
+    assert all(target.calls[-1] == "close" for target in speaking.targets.values())
+
+
+def test_an_error_of_one_is_told_before_the_others_were_watched(
+    speaking: ThreeFakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(endpoint: Endpoint, *, wait: Callable[[float], object] = time.sleep, **more: Any) -> Profile:
+        if endpoint.database == "app":
+            raise TargetError("pg_stat_statements is not there")
+        wait(20.0)
+        raise LoadError("it saw nothing")
+
+    monkeypatch.setattr("trimtab.study.profile.read_profile", read)
+    started = time.monotonic()
+    with pytest.raises(TargetError, match="app: pg_stat_statements is not there"):
+        profiles(speaking)
+    assert time.monotonic() - started < 10.0
 
 
 def test_no_target_counts_its_statements(three: ThreeFakes) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -291,3 +293,18 @@ def test_a_knob_without_effect_stays_as_it_is_on_the_server(fake: FakeStudy, mon
         assert stage.space.canonical(changed).difference(stage.baseline) == ("sort_memory",)
         # The built-in value is legal where the knob counts.
         assert stage.space.is_feasible(stage.baseline.replace({"method": "ring", "workers": 2}))
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_signal_leaves_no_server_running_that_was_started_for_a_look(fake: FakeStudy, changes: bool) -> None:
+    before, path = signal.getsignal(signal.SIGTERM), _named(fake, "cache")
+
+    def look() -> None:
+        with open_stage(load_study_file(path), fake.path / "state", changes=changes):
+            assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL, "it would end the process at once"
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt):
+        look()
+    assert fake.target.calls[-1] == "close"
+    assert signal.getsignal(signal.SIGTERM) == before

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.hand_clock import HandClock
 from tests.trial.test_room import PLAN, Bench
 from tests.trial.test_stack_follow import Following
 from trimtab.errors import ApplyError, LoadError, RestoreError, UnavailableError
@@ -95,6 +96,37 @@ def test_the_stop_file_counts_while_a_tier_that_was_away_is_waited_for(
         with pytest.raises(Interrupted, match="stopped by the kill switch"):
             stack.run(room, db__method="ring")
     assert stack.log == []
+
+
+def test_so_it_does_while_one_is_waited_for_after_a_change(stack: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HandClock()
+    monkeypatch.setattr(import_module("trimtab.trial.follow"), "time", clock)
+
+    def away() -> None:
+        (stack.path / "stop").touch()
+        raise UnavailableError("it answers 503")
+
+    monkeypatch.setattr(stack.targets["web"], "health", away)
+    with stack.room() as room, pytest.raises(Interrupted, match="stopped by the kill switch"):
+        stack.run(room, db__cache=256)
+    assert clock.now_s < 1.0
+    assert stack.values() == stack.found
+
+
+def test_no_other_tier_is_changed_then(stack: Following) -> None:
+    """Each of them may take a minute to restart."""
+    db = stack.targets["db"]
+    apply = db.apply
+
+    def changes(*arguments: Any, **options: Any) -> Any:
+        (stack.path / "stop").touch()
+        return apply(*arguments, **options)
+
+    db.apply = changes  # type: ignore[method-assign]
+    with stack.room() as room, pytest.raises(Interrupted, match="stopped by the kill switch"):
+        stack.run(room, db__method="ring", app__method="ring")
+    assert [line for line in stack.log if line.startswith("apply")] == ["apply db"]
+    assert stack.values() == stack.found
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

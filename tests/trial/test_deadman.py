@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -210,7 +211,7 @@ def test_no_change_is_made_before_it_watches(entry: Entry, tmp_path: Path, monke
     monkeypatch.setattr("trimtab.trial.deadman._READY_S", 0.3)
     done: list[str] = []
     try:
-        with pytest.raises(TargetError, match="the dead-man process does not run: exit_code=None"):
+        with pytest.raises(TargetError, match="the dead-man process is not ready after 0.3 s"):
             deadman.guard(lambda: done.append("too early"))
         assert done == []
         go.touch()
@@ -343,3 +344,16 @@ def test_signals_wait_and_are_not_lost() -> None:
         assert came == [signal.SIGTERM]
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_news_that_cannot_be_removed_are_told_and_stop_no_command(
+    tmp_path: Path, entry: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that has become read-only must not keep `recover` from its work."""
+    tell_later(tmp_path, "study s: put back")
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert take_news(tmp_path) == take_news(tmp_path) == ("study s: put back",)

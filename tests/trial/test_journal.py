@@ -238,7 +238,10 @@ def test_damaged_entry_says_so(tmp_path: Path) -> None:
     write(directory / "db-1-1.open", b"garbage\n")
     with pytest.raises(TargetError, match=r"cannot read journal entry=db-1-1\.open") as caught:
         Journal(tmp_path).open_entries()
-    assert caught.value.hint == "restore the target's configuration from your own backup and remove the journal file"
+    assert caught.value.hint == (
+        "restore the target's configuration from your own backup, then remove that entry's files (.open and .copy) from the"
+        " folder journal of the state directory"
+    )
 
 
 def test_unwritable_journal_stops_before_anything_changes(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from trimtab.host import FileLock
 from trimtab.space import Config
 from trimtab.study.recovery import recover
 from trimtab.study.rollback_point import point_of
+from trimtab.systems import Snapshot
 from trimtab.systems.base import Restarts
 from trimtab.systems.lock import ServerLock
 from trimtab.testing.fake_target import FakeTarget
@@ -163,23 +164,53 @@ def test_a_bug_of_one_leaves_the_others_as_found_and_the_dead_man_watching(
     rooms[0]._guard.stop()
 
 
-def test_one_that_follows_and_cannot_be_restarted_is_told(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [NO_PLACE, KeyError("level")])
+def test_one_that_follows_and_cannot_be_restarted_is_told(
+    bench: Following, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     bench.commit(db__cache=256)
-    fails(bench, monkeypatch, "app.restart", NO_PLACE)
-    with pytest.raises(RestoreError, match="target='app' could not be restarted: FileNotFoundError: "):
+    fails(bench, monkeypatch, "app.restart", error)
+    with pytest.raises(RestoreError, match=f"target='app' could not be restarted: {type(error).__name__}: "):
         roll_back(bench)
     assert bench.values() == bench.found
+    (entry,) = Journal(bench.path).open_entries()
+    assert "target='app' could not be restarted" in entry.failure
 
 
-def test_so_is_one_in_a_trial(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [NO_PLACE, KeyError("level")])
+def test_so_is_one_in_a_trial(bench: Following, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def leave() -> None:
         with bench.room() as room:
             bench.run(room, hand_over=True, db__cache=256)
-            fails(bench, monkeypatch, "app.restart", NO_PLACE)
+            fails(bench, monkeypatch, "app.restart", error)
 
-    with pytest.raises(RestoreError, match="target='app' could not be restarted: FileNotFoundError: "):
+    with pytest.raises(RestoreError, match=f"target='app' could not be restarted: {type(error).__name__}: "):
         leave()
     assert bench.values() == bench.found
+
+
+def test_one_that_follows_is_not_restarted_again_and_again(bench: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restart that failed in a trial counts for whoever undoes it next, as any other does."""
+    calls = list[str]()
+
+    def broken(snapshot: Snapshot) -> None:
+        calls.append(snapshot.target)
+        raise TargetError("its pool finds no server", hint="look into its log")
+
+    def leave() -> None:
+        with bench.room() as room:
+            bench.run(room, hand_over=True, db__cache=256)
+            monkeypatch.setattr(bench.targets["app"], "restart", broken)
+
+    with pytest.raises(RestoreError, match="its pool finds no server") as caught:
+        leave()
+    assert str(caught.value.hint).startswith("look into its log; `trimtab recover")
+    assert bench.values() == bench.found
+    monkeypatch.setattr(Entry, "is_owner_alive", property(lambda entry: False))
+    done, (stuck,) = recover(bench.path)
+    assert not done
+    assert "target='app' needs a restart, which was tried already and did not help: " in stuck.error.message
+    assert calls == ["app"]
 
 
 def _left(bench: Following) -> Entry:

@@ -15,7 +15,7 @@ from trimtab.cli.streams import drop_unwritten, open_streams
 from trimtab.errors import TrimtabError
 from trimtab.redact import hide_literals, redact
 
-__all__ = ["main"]
+__all__ = ["in_repository", "main"]
 
 _INTERRUPTED = 130
 _USAGE = 2
@@ -26,8 +26,12 @@ _PAGE = re.compile(r"\bdocs/[\w/-]+\.md\b")
 def _complain(message: str, hint: str | None = None) -> None:
     _print(f"{_coloured('error:', fg='red', bold=True)} {redact(message)}")
     if hint:
-        hint = _PAGE.sub(r"\g<0> in Trimtab's repository", hint)  # an installation has no such folder
-        _print(f"{_coloured('hint:', fg='cyan')} {redact(hint)}")
+        _print(f"{_coloured('hint:', fg='cyan')} {redact(in_repository(hint))}")
+
+
+def in_repository(hint: str) -> str:
+    """`hint`, with where the page of the documentation is that it names: an installation has no such folder."""
+    return _PAGE.sub(r"\g<0> in Trimtab's repository", hint)
 
 
 def _coloured(word: str, **style: Any) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from trimtab.cli import in_repository
 from trimtab.cli.options import json_option, print_json
 
 __all__ = ["command"]
@@ -31,7 +32,7 @@ def check(file: Path, as_json: bool) -> int:
         return 1 if faults else 0
     for message, hint in report.faults:
         click.echo(message)
-        click.echo(f"  hint: {hint}")
+        click.echo(f"  hint: {in_repository(hint)}")
     if report.faults:
         click.echo(f"{counted(len(report.faults), 'fault')} in {file}", err=True)
         return 1

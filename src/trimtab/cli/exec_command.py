@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trimtab.cli.options import (
+    GivenText,
     history_option,
     in_history,
     json_option,
@@ -114,7 +115,10 @@ _REPORT_S = 60.0
     " goes on.",
 )
 @click.option(
-    "--server", metavar="URL", help="Be one of the clients of a `trimtab serve`; its token is taken from TRIMTAB_TOKEN."
+    "--server",
+    metavar="URL",
+    type=GivenText(),
+    help="Be one of the clients of a `trimtab serve`; its token is taken from TRIMTAB_TOKEN.",
 )
 def command(words: tuple[str, ...], state_dir: Path, history_url: str | None, as_json: bool, **options: Any) -> int:
     """Tune the options of any program by running it: {name} in its arguments stands for the value of a knob.
@@ -257,8 +261,11 @@ def _value(kind: str, text: str, whole: str) -> Any:
 
 def _measure(points: Any, program: Program) -> None:
     """Runs every point of a session, local or not."""
+    from trimtab.session.program import OneUnit
+
+    unit = OneUnit()
     for number, point in enumerate(points, start=1):
-        outcome = program.run(point.config)
+        outcome = unit.checked(program.run(point.config))
         changed = " ".join(f"{name}={value}" for name, value in point.config.items())
         if outcome.value is None:
             point.fail(outcome.reason, outcome.status)

@@ -30,7 +30,9 @@ def command(state_dir: Path, history_url: str | None, as_json: bool) -> int:
     for finding in health.findings:
         click.echo(one_line(finding))
     if health.findings:
-        say("nothing was changed; restore a backup, or save what can be read with `trimtab history export`")
+        # No export opens a file that is damaged itself.
+        more = ", or save what can be read with `trimtab history export`" if health.n_studies else ""
+        say(f"nothing was changed; restore a backup{more}")
         return 1
     if health.notes:  # its rows are of another version
         click.echo("no damage found, as far as this version can tell")

@@ -113,8 +113,10 @@ def chosen(history: History, names: Sequence[str], options: dict[str, Any]) -> l
 
 
 def when(at: float) -> str:
-    """A moment for people, in UTC; "unknown" where a format did not hold it."""
-    return format_time(at) if at > 0 else "unknown"
+    """A moment for people, in UTC; "unknown" where a format did not hold it, or damage has made it none."""
+    from trimtab.history.record import LATEST_S
+
+    return format_time(at) if 0 < at < LATEST_S else "unknown"
 
 
 def print_studies(studies: Sequence[StudySummary], as_json: bool) -> None:

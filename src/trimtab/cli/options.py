@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from shlex import quote
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA_VERSION",
+    "GivenText",
     "NumberRange",
     "commands_at",
     "history_option",
@@ -52,6 +55,24 @@ class NumberRange(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value!r} is not a number.", param, ctx)
         return number
+
+
+_EMPTY = "it is empty: is a variable not set?"
+"""Without the value that a script meant to give, another server, history or folder would be meant."""
+
+
+class GivenText(click.types.StringParamType):
+    """A text that is not empty."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx) if value else self.fail(_EMPTY, param, ctx)
+
+
+class _GivenFolder(click.Path):
+    """A folder; "" would be the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value, param, ctx) if value != "" else self.fail(_EMPTY, param, ctx)
 
 
 def study_file_argument(function: F) -> F:
@@ -88,12 +109,14 @@ def tell_changed(stage: Stage, state_dir: Path) -> None:
 
 
 def tell_news(state_dir: Path) -> None:
-    """Each of the dead-man's deeds is told once."""
-    if (state_dir / "journal" / "news.jsonl").exists():
+    """Each of the dead-man's deeds is told once, to the user whose study it was. Others may read the history all the same."""
+    # False where one may not look; `Path.exists` raises there.
+    if os.path.exists(state_dir / "journal" / "news.jsonl"):
         from trimtab.trial import take_news
 
-        for text in take_news(state_dir):
-            say(text)
+        with suppress(UsageError):
+            for text in take_news(state_dir):
+                say(text)
 
 
 def state_option(function: F) -> F:
@@ -113,7 +136,7 @@ def state_option(function: F) -> F:
     option = click.option(
         "--state",
         "state_dir",
-        type=click.Path(path_type=Path, file_okay=False),
+        type=_GivenFolder(path_type=Path, file_okay=False),
         default=Path(".trimtab"),
         envvar="TRIMTAB_STATE",
         show_default=True,
@@ -137,6 +160,7 @@ def _history_option(function: F, default: str) -> F:
     return click.option(
         "--history",
         "history_url",
+        type=GivenText(),
         metavar="FILE|URL",
         help=f"File or postgresql:// URL of the history; default: {default}.",
     )(function)

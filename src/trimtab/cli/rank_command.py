@@ -104,12 +104,11 @@ def _require_design(design: str | None, runs: int | None, again: bool, file: Stu
 
 def _measured(file: StudyFile, state_dir: Path, design: str, runs: int | None, again: bool, quiet: bool) -> str:
     """Makes the runs; returns the name of the design's study, "" when it was interrupted."""
-    from rich.console import Console
-
     from trimtab.report import Progress
+    from trimtab.report.printing import progress_console
     from trimtab.study import run_design
 
-    with Progress(Console(stderr=True, quiet=quiet)) as progress:
+    with Progress(progress_console(quiet=quiet)) as progress:
         record, trials = run_design(file, state_dir, progress, kind=design, runs=runs, again=again, say=say)
     if record.status != "ranked":
         on = "" if again else "; the same command goes on"

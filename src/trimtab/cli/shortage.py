@@ -9,12 +9,15 @@ __all__ = ["EXIT_CODE", "shortage"]
 
 EXIT_CODE = 3
 
-_REFUSED = (errno.EACCES, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP)
+_REFUSED = (
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP
+)  # fmt: skip
+_BROKEN = (errno.EIO, errno.ESTALE)
 
 
 def shortage(error: BaseException) -> tuple[str, str] | None:
-    """(what happened, what to do) when `error` says that files, inodes, disk or memory ran out, or a file is refused; None for
-    anything else."""
+    """(what happened, what to do) when `error` says that files, inodes, disk or memory ran out, a file is refused, or a disk
+    fails; None for anything else."""
     if isinstance(error, MemoryError):
         return "this machine has no memory left for Trimtab itself", "give the server less, or the machine more"
     if not isinstance(error, OSError):
@@ -29,6 +32,9 @@ def shortage(error: BaseException) -> tuple[str, str] | None:
             return f"no file can be made: the file system has no inodes left{where}", "remove small files there"
         free = "free some" if where else "free some where the output goes"
         return f"no space left on the disk{where}", f"{free}, or give another state directory with --state"
+    if error.errno in _BROKEN:
+        why = "a disk, a network file system or the terminal fails: see the kernel's messages (dmesg), then run this again"
+        return f"cannot read or write{where}: {os.strerror(error.errno)}", why
     if error.errno in _REFUSED and where:  # without a file it is none of the user's
         return f"cannot use{where}: {os.strerror(error.errno)}", "check the path and its mode, or give another path"
     return None

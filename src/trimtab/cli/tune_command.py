@@ -55,10 +55,9 @@ def command(
     file = load_study_file(study_file)  # before the rest is loaded: a slip in the file is told at once
     if budget is not None:
         Budget.parse(budget)
-    from rich.console import Console
-
     from trimtab.history import fixed_place, read_history_at
     from trimtab.report import Progress, require_html_place
+    from trimtab.report.printing import progress_console
     from trimtab.study import remember_file, tune
 
     def remember() -> None:  # `apply` obeys what is remembered: not before the history has taken the study
@@ -69,8 +68,7 @@ def command(
     file = file.model_copy(update={"study": file.study.model_copy(update=changes)})
     if html is not None:
         require_html_place(html)
-    console = Console(stderr=True, quiet=quiet)
-    with Progress(console) as progress:
+    with Progress(progress_console(quiet=quiet)) as progress:
         record, trials = tune(file, state_dir, progress, again=again, say=say, on_accept=remember)
     with read_history_at(file.history, state_dir) as history:
         classes = classes_of(history, record)

@@ -12,8 +12,10 @@ from typing import Any, Self
 
 from trimtab.client.wire import (
     CONNECT_S,
+    LATE,
     NO_PROXY,
     REFUSED,
+    WAIT_S,
     Best,
     Place,
     ServerError,
@@ -30,11 +32,6 @@ from trimtab.client.wire import (
 )
 
 __all__ = ["Point", "Server", "Session"]
-
-_WAIT_S = 20.0
-_LATE = (404, 409, 410)
-"""The server was killed before it had written the point down, somebody else has reported it, or the session was ended or
-restarted: nothing is wrong with the program."""
 
 
 class Server:
@@ -64,7 +61,7 @@ class Server:
                 import httpx
             except ImportError as error:
                 raise no_httpx() from error
-            wait = httpx.Timeout(_WAIT_S + 20, connect=CONNECT_S)
+            wait = httpx.Timeout(WAIT_S + 20, connect=CONNECT_S)
             http = httpx.Client(verify=self._place.trusted(verify), timeout=wait, mounts=NO_PROXY)
         self._http = http
 
@@ -227,7 +224,7 @@ class Session:
             ServerError: the server cannot be reached, or the session is gone.
         """
         while True:
-            answer = self._call("fetch", {"wait_s": _WAIT_S if wait_s is None else wait_s})
+            answer = self._call("fetch", {"wait_s": WAIT_S if wait_s is None else wait_s})
             self.best, self.result = best_of(answer), answer.get("result", "")
             if answer["state"] == "point":
                 self._server._measuring.add(self)
@@ -239,7 +236,7 @@ class Session:
         try:
             answer = self._call("report", {"ticket": point.ticket, **said})
         except ServerError as error:
-            if error.status not in _LATE:
+            if error.status not in LATE:
                 raise
             point.is_reported = point.is_late = True
             self._server._measuring.discard(self)

@@ -17,8 +17,10 @@ from trimtab.errors import UsageError
 
 __all__ = [
     "CONNECT_S",
+    "LATE",
     "NO_PROXY",
     "REFUSED",
+    "WAIT_S",
     "Best",
     "Place",
     "ServerError",
@@ -38,6 +40,13 @@ Value = bool | int | float | str
 
 CONNECT_S = 5.0
 """How long a server may take to accept a connection: an address that nobody answers at is told from one that works."""
+
+WAIT_S = 20.0
+"""How long a fetch waits for a point before it is sent again."""
+
+LATE = (404, 409, 410)
+"""Statuses of a report: the server was killed before it had written the point down, somebody else has reported it, or the session
+was ended or restarted. Nothing is wrong with the program."""
 
 NO_PROXY: Mapping[str, None] = {"all://127.0.0.1": None, "all://localhost": None, "all://[::1]": None}
 """Of httpx: this machine is reached without the proxy that the environment names, which would be sent the token, and would ask
@@ -138,12 +147,14 @@ class Place:
             return True
         is_folder = os.path.isdir(named)
         try:
-            return ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
+            made = ssl.create_default_context(cafile=None if is_folder else named, capath=named if is_folder else None)
         except OSError as error:  # ssl.SSLError is one
             raise ServerError(
                 f"the certificates of file={named!r} cannot be read: {error.strerror or error}",
                 hint="name a file with certificates in PEM form: verify of the client, or SSL_CERT_FILE",
             ) from None
+        made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the server's own suffices, as for libcurl
+        return made
 
     @property
     def headers(self) -> dict[str, str]:
@@ -223,22 +234,28 @@ def report_body(value: float | Mapping[str, float] | None, latencies_ms: Sequenc
     """A report of a figure, of several by name, or of single latencies.
 
     Raises:
-        ServerError: a figure that is not finite, which no server takes; its status is 422, as of one that the server refuses.
+        ServerError: a figure that is not finite, or no number, which no server takes; its status is 422, as of one that the
+            server refuses.
     """
     said: dict[str, Any] = {}
     if isinstance(value, Mapping):
-        said["values"] = {name: float(each) for name, each in value.items()}
+        said["values"] = {name: _figure(each) for name, each in value.items()}
     elif value is not None:
-        said["value"] = float(value)
+        said["value"] = _figure(value)
     if latencies_ms is not None:
-        said["latencies_ms"] = [float(each) for each in latencies_ms]
-    figures = [said.get("value", 0.0), *said.get("values", {}).values(), *said.get("latencies_ms", ())]
-    for figure in figures:
-        if not math.isfinite(figure):
-            raise ServerError(
-                f"value={figure} is not finite", hint="report a point that gave no figure with fail()", status=REFUSED
-            )
+        said["latencies_ms"] = [_figure(each) for each in latencies_ms]
     return said
+
+
+def _figure(value: Any) -> float:
+    hint = "report a point that gave no figure with fail()"
+    try:
+        figure = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ServerError(f"value={value!r:.80} is not a number", hint=hint, status=REFUSED) from None
+    if not math.isfinite(figure):
+        raise ServerError(f"value={figure} is not finite", hint=hint, status=REFUSED)
+    return figure
 
 
 def join_body(name: str) -> dict[str, Any]:

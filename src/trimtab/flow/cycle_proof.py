@@ -15,7 +15,7 @@ from functools import partial
 
 from trimtab.flow.ask import Steps
 from trimtab.flow.context_score import ContextScorer, task_under, under
-from trimtab.flow.losses import mean_loss
+from trimtab.flow.losses import failed_run, mean_loss
 from trimtab.flow.pairs import believable
 from trimtab.flow.prove import Proof, Prover, prove
 from trimtab.flow.task import Task
@@ -97,10 +97,9 @@ def _shared(task: Task, cycle: Cycle, scorer: ContextScorer, best: Sequence[Conf
     means: dict[Config, float] = {}
     for config in candidates[:_MOST_SHARED]:
         for context in cycle.contexts:
-            part = scorer.part(context)
-            if math.isinf(mean_loss(part.trials, config)) and scorer.has_room_for_pairs(
-                2 * task.proof.min_pairs * len(best)
-            ):
+            trials = scorer.part(context).trials
+            is_unknown = math.isinf(mean_loss(trials, config)) and failed_run(trials, config) is None
+            if is_unknown and scorer.has_room_for_pairs(2 * task.proof.min_pairs * len(best)):
                 yield from under(context, believable(config, Role.REPEAT))
         means[config] = sum(cycle.share(c) * mean_loss(scorer.part(c).trials, config) for c in cycle.contexts)
     chosen = min(candidates[:_MOST_SHARED], key=lambda config: means[config], default=None)

@@ -8,7 +8,7 @@ whatever the encoding of the database.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -20,22 +20,12 @@ from trimtab.measure import Interval, LabelStats, Measurement
 from trimtab.records import Context, Fault, Machine, Role, Status, Trial
 from trimtab.space import Config
 
-__all__ = [
-    "context_to_json",
-    "dumps",
-    "loads",
-    "machine_to_json",
-    "read_context",
-    "read_machine",
-    "read_study",
-    "read_trial",
-    "study_to_json",
-    "trial_to_json",
-]
+__all__ = ["dumps", "loads", "read_study", "read_trial", "study_to_json", "trial_to_json"]
 
 
 # Looked up once: a server of sessions writes hundreds of trials a second.
 _TRIAL = tuple(field.name for field in fields(Trial))
+_CONTEXT = tuple(field.name for field in fields(Context))
 _MEASUREMENT = tuple(field.name for field in fields(Measurement) if field.name not in ("histogram", "log"))
 _INTERVAL = tuple(field.name for field in fields(Interval))
 
@@ -72,26 +62,6 @@ def loads(text: str) -> Any:
     return json.loads(text)
 
 
-def machine_to_json(machine: Machine) -> dict[str, Any]:
-    """All fields of a machine by name."""
-    return asdict(machine)
-
-
-def read_machine(values: Mapping[str, Any]) -> Machine:
-    """What `machine_to_json` was given."""
-    return Machine(**values)
-
-
-def context_to_json(context: Context) -> dict[str, Any]:
-    """All fields of a context by name."""
-    return {field.name: getattr(context, field.name) for field in fields(context)}
-
-
-def read_context(values: Mapping[str, Any]) -> Context:
-    """What `context_to_json` was given."""
-    return Context(**values)
-
-
 def study_to_json(record: StudyRecord) -> dict[str, Any]:
     """What stays of a study once it has begun: all fields but id, name, created_at, status, verdict and origin."""
     return {
@@ -99,8 +69,8 @@ def study_to_json(record: StudyRecord) -> dict[str, Any]:
         "space": record.space,
         "objective": record.objective,
         "baseline": record.baseline,
-        "machine": machine_to_json(record.machine),
-        "context": context_to_json(record.context),
+        "machine": asdict(record.machine),
+        "context": _fields_of(record.context, _CONTEXT),
         "fingerprint": record.fingerprint,
     }
 
@@ -111,32 +81,32 @@ def read_study(values: Mapping[str, Any]) -> StudyRecord:
         **{
             **values,
             "baseline": Config(values["baseline"]),
-            "machine": read_machine(values["machine"]),
-            "context": read_context(values["context"]),
+            "machine": Machine(**values["machine"]),
+            "context": Context(**values["context"]),
         }
     )
 
 
+def _fields_of(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
 def trial_to_json(trial: Trial) -> dict[str, Any]:
     """All fields of a trial by name; the measurement without its histogram (bytes) and its raw log."""
-    values = {name: getattr(trial, name) for name in _TRIAL}
-    values["context"] = context_to_json(trial.context)
+    values = _fields_of(trial, _TRIAL)
+    values["context"] = _fields_of(trial.context, _CONTEXT)
     values["measurement"] = None if trial.measurement is None else _measurement_to_json(trial.measurement)
     return values
 
 
 def _measurement_to_json(measurement: Measurement) -> dict[str, Any]:
-    values = {name: getattr(measurement, name) for name in _MEASUREMENT}
-    values["throughput"] = _interval_to_json(measurement.throughput)
-    values["latency_mean_ms"] = _interval_to_json(measurement.latency_mean_ms)
-    values["latency_ms"] = {name: _interval_to_json(interval) for name, interval in measurement.latency_ms.items()}
-    values["figure"] = None if measurement.figure is None else _interval_to_json(measurement.figure)
+    values = _fields_of(measurement, _MEASUREMENT)
+    values["throughput"] = _fields_of(measurement.throughput, _INTERVAL)
+    values["latency_mean_ms"] = _fields_of(measurement.latency_mean_ms, _INTERVAL)
+    values["latency_ms"] = {name: _fields_of(interval, _INTERVAL) for name, interval in measurement.latency_ms.items()}
+    values["figure"] = None if measurement.figure is None else _fields_of(measurement.figure, _INTERVAL)
     values["by_label"] = {label: asdict(stats) for label, stats in measurement.by_label.items()}
     return values
-
-
-def _interval_to_json(interval: Interval) -> dict[str, Any]:
-    return {name: getattr(interval, name) for name in _INTERVAL}
 
 
 def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:
@@ -149,7 +119,7 @@ def read_trial(values: Mapping[str, Any], histogram: bytes) -> Trial:
             "status": Status(values["status"]),
             "fault": Fault(values.get("fault", "")),
             "config": Config(values["config"]),
-            "context": read_context(values["context"]),
+            "context": Context(**values["context"]),
             "measurement": None if measurement is None else _read_measurement(measurement, histogram),
         }
     )

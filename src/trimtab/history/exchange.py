@@ -187,7 +187,7 @@ def _opened_copy(place: str) -> Iterator[History]:
                     hint="make room there, or set TMPDIR to a folder that has it",
                 ) from error
             raise HistoryError(f"history={place!r} cannot be used: {error}", hint="nothing was changed") from error
-        with History.open(copy, shown=repr(place)) as history:
+        with History.open(copy, is_there=True, shown=repr(place)) as history:
             yield history
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, func, select
 
 from trimtab.history.likeness import ALIKE, machine_likeness
 from trimtab.history.record import StudySummary
+from trimtab.history.rows import known_columns
 from trimtab.history.schema import study_table, trial_table
 from trimtab.records import Machine
 
@@ -51,7 +52,7 @@ def run_query(connection: Connection, query: StudyQuery) -> list[StudySummary]:
     counts: dict[int, int] = {row.study_id: row.n for row in connection.execute(counted)}
     columns = [study_table.c[name] for name in _FIELDS]
     rows = connection.execute(select(*columns).where(*_conditions(query)).order_by(study_table.c.id))
-    found = (StudySummary(n_trials=counts.get(row.id, 0), **row._asdict()) for row in rows)
+    found = (StudySummary(n_trials=counts.get(row.id, 0), **known_columns(row)) for row in rows)
     return [study for study in found if _fits(study, query)]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from trimtab.records import Context, Machine, Role, Status, Trial, Verdict
 from trimtab.space import Config
 
-__all__ = ["BENCHED", "STUDY_STATUSES", "Event", "StudyCopy", "StudyRecord", "StudySummary", "TrialSummary"]
+__all__ = ["BENCHED", "LATEST_S", "STUDY_STATUSES", "Event", "StudyCopy", "StudyRecord", "StudySummary", "TrialSummary"]
 
 BENCHED = "benched"
 """Status of a measurement of one config (`trimtab bench`), from its beginning on: never resumed, and no prior for a study."""
@@ -17,6 +17,9 @@ BENCHED = "benched"
 STUDY_STATUSES = ("running", "proven", "no_improvement", "interrupted", "stopped", "ranked", BENCHED)
 """What a study can be: at work, with a proven winner, without one, cut off (resumable), ended by hand, a design that is whole,
 a measurement of one config."""
+
+LATEST_S = 253_402_300_800.0
+"""The year 10000, in seconds since the epoch: what is later cannot be shown as a date."""
 
 
 @dataclass(frozen=True, slots=True)

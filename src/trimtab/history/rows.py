@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import HistoryError
 from trimtab.history import codec
-from trimtab.history.record import Event, StudyRecord, TrialSummary
+from trimtab.history.record import LATEST_S, STUDY_STATUSES, Event, StudyRecord, TrialSummary
 from trimtab.history.typed import read_verdict, verdict_to_json
 from trimtab.records import Role, Status, Trial
 from trimtab.space import Config
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNREADABLE",
+    "damage_of_columns",
     "event_values",
     "is_damage",
+    "known_columns",
     "read_event_row",
     "read_study_row",
     "read_trial_row",
@@ -38,6 +40,9 @@ _LARGEST_DETAIL = 64 << 20
 
 _SHORT_DETAIL = 2048
 """Bytes of a detail that is packed as a short one: what clients of sessions report is."""
+
+_KINDS: Mapping[str, Any] = {"id": int, "created_at": float | int, "cores": int, "memory_bytes": int}
+"""Columns of a study that are no text."""
 
 _COMPACT = ("measurement", "counters_before", "counters_after")
 """Fields of a trial that are long and never searched: they go compressed into one column."""
@@ -79,8 +84,32 @@ def _shown(value: str) -> str:
     return value.replace("\0", " ").encode(errors="replace").decode()
 
 
+def _mistyped(row: Row[Any]) -> list[str]:
+    """Columns of a study whose values are of another kind, as only damage makes them: SQLite keeps whatever it is given."""
+    return [name for name, value in row._asdict().items() if not isinstance(value, _KINDS.get(name, str))]
+
+
+def known_columns(row: Row[Any]) -> dict[str, Any]:
+    """Short columns of a study, by name; what is damaged counts as not known, so that the other studies can still be listed."""
+    return {**row._asdict(), **{name: 0 if name in _KINDS else "?" for name in _mistyped(row)}}
+
+
+def damage_of_columns(row: Row[Any]) -> str:
+    """What is wrong with the columns of a study that can be read; "" for nothing."""
+    if row.status not in STUDY_STATUSES:
+        return f"status={row.status[:60]!r} is unknown"
+    return "" if 0 <= row.created_at < LATEST_S else f"created_at={row.created_at} is not a time"
+
+
 def read_study_row(row: Row[Any]) -> StudyRecord:
-    """What `study_values` was given."""
+    """What `study_values` was given.
+
+    Raises:
+        ValueError, or another of UNREADABLE: it is damaged.
+    """
+    wrong = _mistyped(row)
+    if wrong:
+        raise ValueError(f"column {wrong[0]} of study id={row.id} holds a value of another kind")
     values = codec.loads(row.body)
     stored = {
         "id": row.id,

@@ -141,6 +141,8 @@ class History:
 
     def find_study(self, name: str, *, is_own: bool = False) -> StudyRecord | None:
         """The newest study of that name (with `is_own`: that was not imported); None when there is none."""
+        if not _is_name(name):  # no database can be asked for it
+            return None
         query = select(study_table).where(study_table.c.name == name).order_by(study_table.c.id.desc()).limit(1)
         return self._one(query.where(study_table.c.origin == "") if is_own else query)
 
@@ -429,7 +431,11 @@ def _check_status(status: str) -> None:
         raise HistoryError(f"unknown study status={status!r}", hint=f"use one of: {', '.join(STUDY_STATUSES)}")
 
 
+def _is_name(name: str) -> bool:
+    """Whether databases keep it as text: not NUL, and not surrogates, which are no characters."""
+    return bool(name) and not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in name)
+
+
 def _check_name(name: str) -> None:
-    """Refuses what no database keeps as text: NUL, and surrogates, which are no characters."""
-    if not name or any(char == "\0" or "\ud800" <= char <= "\udfff" for char in name):
+    if not _is_name(name):
         raise HistoryError(f"a study cannot have the name={name!r}", hint="give it a name of printable characters")

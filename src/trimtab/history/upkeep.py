@@ -55,18 +55,13 @@ def _file_of(engine: Engine) -> Path | None:
     return Path(engine.url.database) if engine.dialect.name == "sqlite" and engine.url.database else None
 
 
-def _existing(place: str | Path) -> Engine:
-    """An engine for a history that is there already: looking after nothing makes no file."""
-    return make_reader(place)
-
-
 def check(place: str | Path) -> Health:
     """Reads everything that a history holds, and changes nothing.
 
     Raises:
         HistoryError: there is none, or it cannot be reached.
     """
-    engine = _existing(place)
+    engine = make_reader(place)
     path = _file_of(engine)
     if path is not None:
         damage = _damage_of_file(path)
@@ -90,8 +85,7 @@ def check(place: str | Path) -> Health:
 def _damage_of_file(path: Path) -> list[str]:
     try:
         with closing(connect_to_read(path)) as connection:
-            tables = {row[0] for row in connection.execute("select name from sqlite_master where type = 'table'")}
-            if meta_table.name not in tables:
+            if not _is_history(connection):
                 return ["it is not a history: it has no table trimtab_meta"]
             lines = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MOST_FINDINGS})")]
             found = [line for line in lines if line != "ok"]
@@ -99,6 +93,11 @@ def _damage_of_file(path: Path) -> list[str]:
             return found + [f"{table}: row {row} belongs to a study that is gone" for table, row, *_ in orphans]
     except sqlite3.Error as error:
         return [f"the file cannot be read: {error}"]
+
+
+def _is_history(connection: sqlite3.Connection) -> bool:
+    query = "select 1 from sqlite_master where type = 'table' and name = ?"
+    return connection.execute(query, (meta_table.name,)).fetchone() is not None
 
 
 def _health(connection: Connection) -> Health:
@@ -109,7 +108,7 @@ def _health(connection: Connection) -> Health:
         findings += _check_study(connection, study_id)
         for finding in _check_trials(connection, study_id):
             n_trials += 1
-            if finding:
+            if finding and len(findings) < _MOST_FINDINGS:
                 findings.append(finding)
         if len(findings) >= _MOST_FINDINGS:
             findings.append("… and perhaps more: the check ends here")
@@ -119,10 +118,13 @@ def _health(connection: Connection) -> Health:
 
 def _check_study(connection: Connection, study_id: int) -> list[str]:
     try:
-        record = rows.read_study_row(connection.execute(select(study_table).where(study_table.c.id == study_id)).one())
-        space_from_json(record.space)
-        for row in connection.execute(select(event_table).where(event_table.c.study_id == study_id)):
-            rows.read_event_row(row)
+        row = connection.execute(select(study_table).where(study_table.c.id == study_id)).one()
+        space_from_json(rows.read_study_row(row).space)
+        damage = rows.damage_of_columns(row)
+        if damage:
+            return [f"study id={study_id}: {damage}"]
+        for event in connection.execute(select(event_table).where(event_table.c.study_id == study_id)):
+            rows.read_event_row(event)
     except (HistoryError, *rows.UNREADABLE) as error:
         return [f"study id={study_id} cannot be read: {_reason(error)}"]
     return []
@@ -157,7 +159,7 @@ def back_up(place: str | Path, target: Path) -> int:
     """
     if not target.name:
         raise HistoryError(f"backup={str(target)!r} is not a file", hint="give a path that you may write to")
-    engine = _existing(place)
+    engine = make_reader(place)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         _require_free(target)
@@ -201,6 +203,8 @@ def _copy_to(engine: Engine, part: Path) -> None:
             _copy_rows(engine, part)
         return
     with closing(connect_to_read(path)) as source, closing(sqlite3.connect(part)) as copy:
+        if not _is_history(source):
+            raise no_history(repr(str(path)))
         source.backup(copy)
         _seal(copy)
 
@@ -236,7 +240,7 @@ def compact(place: str | Path) -> tuple[int, int]:
     Raises:
         HistoryError: there is none, it is damaged, or there is no room for the copy that this makes meanwhile.
     """
-    engine = _existing(place)
+    engine = make_reader(place)
     try:
         History.open(place, is_there=True).close()
         with translated(str(place)):

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from trimtab.errors import HistoryError, UsageError
-from trimtab.history.record import STUDY_STATUSES, StudyCopy
+from trimtab.history.record import LATEST_S, STUDY_STATUSES, StudyCopy
 from trimtab.history.space import space_from_json
 from trimtab.history.typed import from_json
 from trimtab.measure import decode_histogram
@@ -31,8 +31,6 @@ _LARGEST_NUMBER = 2**31 - 1
 """Of a trial: what the columns of both databases hold."""
 
 _LONGEST_NAME = 200
-_LATEST_S = 253_402_300_800.0
-"""The year 10000: what is later cannot be shown as a date."""
 _DEEPEST = 40
 _LARGEST_HISTOGRAM = 4 << 20
 
@@ -48,13 +46,13 @@ def check_copy(copy: StudyCopy, where: str) -> None:
                 raise _WrongError(f"{at}.number={trial.number} is below 0")
             if trial.number > _LARGEST_NUMBER:
                 raise _WrongError(f"{at}.number={trial.number} is above {_LARGEST_NUMBER}")
-            if not 0 <= trial.started_at < _LATEST_S:
+            if not 0 <= trial.started_at < LATEST_S:
                 raise _WrongError(f"{at}.started_at={trial.started_at} is not a time")
             if trial.measurement is not None:
                 _check_histogram(trial.measurement.histogram, at)
         for index, event in enumerate(copy.events):
             _check(event, type(event), f"events[{index}]")
-            if not 0 <= event.at < _LATEST_S:
+            if not 0 <= event.at < LATEST_S:
                 raise _WrongError(f"events[{index}].at={event.at} is not a time")
             if event.kind == CLASSES_KEPT:
                 _check_classes(event.text, f"events[{index}].text")
@@ -76,7 +74,7 @@ def _check_study(copy: StudyCopy) -> None:
     _check_name(record.name)
     if record.status not in STUDY_STATUSES:
         raise _WrongError(f"status={_short(record.status)} is unknown")
-    if not 0 <= record.created_at < _LATEST_S:
+    if not 0 <= record.created_at < LATEST_S:
         raise _WrongError(f"created_at={record.created_at} is not a time")
     if not (0 <= record.machine.cores < 2**31 and 0 <= record.machine.memory_bytes < 2**63):
         raise _WrongError(

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from trimtab.report.printing import progress_console
 from trimtab.report.words import first_line, stolen
 from trimtab.units import format_figure, format_percent
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["BenchProgress"]
 
 _SHOWN_SECONDS = 12
+_OTHER_LINES = 3
+"""Of the live table: its head, its titles, and the line of the cursor."""
 _GAP = 2
 """Columns of the terminal between two of the table."""
 _LINE_EVERY = 5
@@ -50,14 +53,14 @@ _COLUMNS = (
 class BenchProgress:
     """Shows runs second by second: response percentiles, errors, and how the generator itself is doing.
 
-    On a terminal it redraws one live table of the last seconds; piped, or when `every_second` is asked for, it
-    writes lines and never moves the cursor. Use it as a context manager, or `close` it.
+    On a terminal it redraws one live table of the last seconds; piped, where the cursor cannot be moved (TERM=dumb), or
+    when `every_second` is asked for, it writes lines. Use it as a context manager, or `close` it.
     """
 
     def __init__(self, console: Console | None = None, *, every_second: bool = False) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or progress_console()
         self._line_every = 1 if every_second else _LINE_EVERY
-        self._is_live = self._console.is_terminal and not every_second
+        self._is_live = self._console.is_interactive and not every_second
         self._frames: deque[Frame] = deque(maxlen=_SHOWN_SECONDS)
         self._step = ""
         self._live: Live | None = None
@@ -99,7 +102,9 @@ class BenchProgress:
         head = Text(self._step, style="bold")
         if not self._frames:
             return head
-        rows = [_cells(frame) for frame in self._frames]
+        # A low terminal cuts off what is below: the newest seconds.
+        n_rows = max(1, self._console.height - _OTHER_LINES)
+        rows = [_cells(frame) for frame in list(self._frames)[-n_rows:]]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
         n_columns = _n_fitting(rows, self._console.width)
         for name in _COLUMNS[:n_columns]:

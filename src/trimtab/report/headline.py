@@ -21,8 +21,8 @@ _METRIC_NAMES = {
     "throughput": "throughput",
     "latency_mean": "mean latency",
     "latency_p50": "median latency",
-    "latency_p95": "95th percentile of latency",
-    "latency_p99": "99th percentile of latency",
+    "latency_p95": "the 95th percentile of latency",
+    "latency_p99": "the 99th percentile of latency",
     "cost": "the cost that it reports",
     "score": "the score that it reports",
 }

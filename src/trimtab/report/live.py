@@ -18,6 +18,7 @@ from rich.text import Text
 from trimtab.records import Role, Status, Trial
 from trimtab.report.bench_live import STEAL_SHOWN_S
 from trimtab.report.facts import Gain
+from trimtab.report.printing import progress_console
 from trimtab.report.text import STATUS_STYLES
 from trimtab.report.words import clean, counted, first_line, number_text, percent_text, ratio_text, stolen
 from trimtab.units import format_duration
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Progress"]
 
 _SHOWN_TRIALS = 12
-"""Rows of the live table: with its head and foot it fits a terminal of 24 lines."""
+"""Rows of the live table, in a terminal of 24 lines or more."""
+_OTHER_LINES = 5
+"""Of the live table: its head, which may be two or three, its titles and its foot."""
 
 _COLUMNS = ("trial", "role", "status", "times as fast", "best")
 _WHAT = "changed, or why it failed"
@@ -60,15 +63,15 @@ class _Row:
 class Progress:
     """Shows a study while it runs, on stderr; everything it is told is treated as foreign text.
 
-    On a terminal it redraws one live table (without colours when NO_COLOR is set); piped, it writes one line per event
-    and never moves the cursor. Use it as a context manager, or `close` it: a live table must be ended.
+    On a terminal it redraws one live table (without colours when NO_COLOR is set); piped, and where the cursor cannot be
+    moved (TERM=dumb), it writes one line per event. Use it as a context manager, or `close` it: a live table must be ended.
 
         with Progress() as progress:
             tune(file, state_dir, progress)
     """
 
     def __init__(self, console: Console | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console = console or Console(stderr=True)
+        self._console = console or progress_console()
         self._clock = clock
         self._started_at = clock()
         self._rows: deque[_Row] = deque(maxlen=_SHOWN_TRIALS)
@@ -104,7 +107,7 @@ class Progress:
         self._title = first_line(name)
         self._ends_at = None if budget_s is None else self._started_at + budget_s
         budget = "" if budget_s is None else f", at most {format_duration(budget_s)}"
-        if self._console.is_terminal:
+        if self._console.is_interactive:
             self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=4)
             self._live.start()
         else:
@@ -191,7 +194,9 @@ class Progress:
         return Group(head, self._table(), foot)
 
     def _table(self) -> Table:
-        rows = [_cells(row) for row in self._rows]
+        # What has no room in a low terminal is cut off below, where the newest trials are: the oldest ones are left out instead.
+        n_rows = max(1, self._console.height - _OTHER_LINES)
+        rows = [_cells(row) for row in list(self._rows)[-n_rows:]]
         shown, room = _fitting(rows, self._console.width)
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, _GAP, 0, 0))
         for i in shown:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-__all__ = ["PLAIN_WIDTH", "plain_console", "plain_lines", "printing"]
+__all__ = ["PLAIN_WIDTH", "plain_console", "plain_lines", "printing", "progress_console"]
 
 PLAIN_WIDTH = 110
 """Columns when the output is not a terminal: wide enough for the tables, narrow enough for mail."""
@@ -29,6 +29,11 @@ def printing(console: Console | None = None, *, width: int = PLAIN_WIDTH) -> Ite
     out = io.StringIO()
     yield plain_console(out, width)
     sys.stdout.write(plain_lines(out.getvalue()))
+
+
+def progress_console(*, quiet: bool = False) -> Console:
+    """Stderr, for progress; interactive where a live table can be redrawn. FORCE_COLOR asks a pipe for colours, not for that."""
+    return Console(stderr=True, quiet=quiet, force_interactive=None if sys.stderr.isatty() else False)
 
 
 def plain_console(out: TextIO, width: int) -> Console:

@@ -52,7 +52,7 @@ def print_report(
         out.print(Group(*_sections(summary, explain(study, trials), out.width)))
         if with_trials:
             out.width = max(out.width, PLAIN_WIDTH)  # a narrow terminal breaks the lines: figures are not cut off
-            out.print(_trials_table(summary))
+            out.print(Group(Text("\nEvery trial", style="bold"), _trials_table(summary)))
 
 
 def report_text(

@@ -19,7 +19,7 @@ from trimtab.serve.hub import Hub
 from trimtab.serve.problem import problem_of
 from trimtab.session.open import Fetched
 from trimtab.session.session import Session
-from trimtab.session.view import summary_of
+from trimtab.session.view import best_of, summary_of
 
 __all__ = ["OPERATIONS", "SESSIONS", "HasGone", "Operation", "endpoint"]
 
@@ -90,11 +90,6 @@ async def _in_turn(hub: Hub, name: str, call: Callable[[Session], T]) -> T:
     return await hub.threaded(name, used)
 
 
-def _best(session: Session) -> dict[str, Any]:
-    config, gain = session.best()
-    return {"config": dict(config), "gain": strict(gain), "is_proven": session.is_proven}
-
-
 async def _begin(hub: Hub, request: Request, body: BeginBody) -> Any:
     spec = body.spec()
     session, is_new = await hub.threaded(spec.name, partial(hub.sessions.begin, spec, again=body.again))
@@ -130,7 +125,7 @@ async def _join(hub: Hub, request: Request, body: JoinBody) -> Any:
             "lease_s": session.spec.lease_s,
             "knobs": knobs,
             "state": session.state,
-            "best": _best(session),
+            "best": best_of(session),
         }
 
     found = await _in_turn(hub, request.path_params["name"], joined)
@@ -169,7 +164,7 @@ async def _fetch(hub: Hub, name: str, body: FetchBody, has_gone: HasGone) -> Any
 
 
 def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
-    answer: dict[str, Any] = {"state": found.state, "best": _best(session)}
+    answer: dict[str, Any] = {"state": found.state, "best": best_of(session)}
     if found.point is not None:
         point = found.point
         answer |= {
@@ -184,7 +179,7 @@ def _fetch_answer(found: Fetched, session: Session) -> dict[str, Any]:
 async def _report(hub: Hub, name: str, body: ReportBody, has_gone: HasGone) -> Any:
     def reported(session: Session) -> tuple[int, dict[str, Any]]:
         outcome = session.report(body.client, body.ticket, body.report())
-        return session.study_id, {"outcome": outcome, "state": session.state, "best": _best(session)}
+        return session.study_id, {"outcome": outcome, "state": session.state, "best": best_of(session)}
 
     study_id, answer = await _of_session(hub, name, reported)
     await hub.commits.kept(study_id)  # what is acknowledged is kept
@@ -201,7 +196,7 @@ def _named(call: Callable[[Hub, str, Any, HasGone], Awaitable[Any]]) -> Callable
 
 
 async def _best_of(hub: Hub, request: Request, body: None) -> Any:
-    return await _of_session(hub, request.path_params["name"], lambda found: {"state": found.state, **_best(found)})
+    return await _of_session(hub, request.path_params["name"], lambda found: {"state": found.state, **best_of(found)})
 
 
 def _control(what: str) -> Callable[[Hub, Request, Any], Awaitable[Any]]:

@@ -9,7 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
-from trimtab.errors import UsageError
+from trimtab.errors import HistoryError, UsageError
 from trimtab.history import fixed_place, secrets_apart
 from trimtab.session.refusal import ConflictError, UnknownError
 from trimtab.study import ask_to_stop, load_study_file, running_now
@@ -51,6 +51,7 @@ class Starts:
                 never made a path.
             UsageError: the file is no study file, or no folder was given.
             ConflictError: it runs already.
+            HistoryError: no log can be written, or no process begun.
         """
         if self._folder is None:
             raise UsageError("this server may not start studies", hint="start it with --studies DIR")
@@ -65,16 +66,25 @@ class Starts:
                 raise ConflictError(f"study={study!r} runs already", hint="stop it first")
             if len(self._running) >= _MOST:
                 raise ConflictError(f"n_running={len(self._running)} studies run already", hint="stop one first")
-            logs = self._state_dir / "logs"
-            logs.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with (logs / f"{study}.tune.log").open("ab") as log:
-                self._running[study] = subprocess.Popen(
-                    [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute()),
-                     *self._history],
-                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=self._environment,
-                    start_new_session=True,
-                )  # fmt: skip
+            try:
+                self._running[study] = self._process(study, path)
+            except OSError as error:
+                raise HistoryError(
+                    f"cannot start study={study!r}: {error.filename or sys.executable}: {error.strerror}",
+                    hint="is the state directory of the server writable, and has this machine space and memory left?",
+                ) from error
         return study
+
+    def _process(self, study: str, path: Path) -> subprocess.Popen[bytes]:
+        logs = self._state_dir / "logs"
+        logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (logs / f"{study}.tune.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "trimtab", "tune", str(path.absolute()), "--state", str(self._state_dir.absolute()),
+                 *self._history],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder, env=self._environment,
+                start_new_session=True,
+            )  # fmt: skip
 
     def stop(self, study: str, study_id: int, created_at: float | None = None) -> None:
         """As Ctrl-C does, whoever has started it: the trial under way is undone and everything is kept.

@@ -82,6 +82,9 @@ class Course:
             UsageError, SpaceError: something is.
         """
         settled, knobs = self._settled(None), self._task.space.knobs
+        given = next((name for entry in self._spec.layers if entry.kind == "group" for name in entry.options), None)
+        if given is not None:
+            raise UsageError(f"unknown option {given!r} of layer 'group'", hint="it has no options")
         if settled.passes is not None and len({name.rpartition(".")[0].partition(".")[0] for name in knobs}) < 2:
             raise UsageError(
                 f"layer 'group' has nothing to divide: all n_knobs={len(knobs)} knobs are of one group",

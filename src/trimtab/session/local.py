@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from trimtab.history import StudyRecord, open_history_at
-from trimtab.records import Trial
+from trimtab.history import open_history_at
 from trimtab.session.point import Failure, Report
 from trimtab.session.session import Session
 from trimtab.session.sessions import Sessions
@@ -55,18 +55,13 @@ class LocalSession:
     def __init__(
         self, spec: SessionSpec, state_dir: Path, history_url: str | None = None, *, again: bool = False
     ) -> None:
-        self._history = open_history_at(history_url, state_dir)
-        try:
-            self._sessions = Sessions(self._history, state_dir, sync_s=0, is_measuring=True)
-            try:
-                self._session, self.is_new = self._sessions.begin(spec, again=again)
-            except BaseException:
-                self._sessions.close()
-                raise
-        except BaseException:
-            self._history.close()
-            raise
-        self._client = self._session.join("exec").id
+        with ExitStack() as stack:
+            history = stack.enter_context(open_history_at(history_url, state_dir))
+            self._sessions = Sessions(history, state_dir, sync_s=0, is_measuring=True)
+            stack.callback(self._sessions.close)
+            self._session, self.is_new = self._sessions.begin(spec, again=again)
+            self._client = self._session.join("exec").id
+            self._opened = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -74,8 +69,7 @@ class LocalSession:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._sessions.close()
-        self._history.close()
+        self._opened.close()
 
     def __iter__(self) -> Iterator[LocalPoint]:
         while (found := self._session.fetch(self._client)).state != "ended":
@@ -94,12 +88,3 @@ class LocalSession:
     def session(self) -> Session:
         """The session itself."""
         return self._session
-
-    def stop(self) -> None:
-        """Ends it without a proof; what was measured is kept."""
-        self._session.stop()
-        self._sessions.keeper.wait()
-
-    def kept(self) -> tuple[StudyRecord, list[Trial]]:
-        """Its study as the history has it, for a report."""
-        return self._history.study(self._session.study_id), self._history.trials(self._session.study_id)

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 from trimtab.errors import InternalError, UsageError
@@ -25,7 +25,7 @@ from trimtab.space import Config, Value
 from trimtab.trial.signals import signals_wait
 from trimtab.units import format_duration
 
-__all__ = ["MEASURES", "Outcome", "Program"]
+__all__ = ["MEASURES", "OneUnit", "Outcome", "Program"]
 
 MEASURES = ("wall", "user", "system", "output")
 """Seconds on the clock, of the processor in the program, in the kernel; or the last number that it prints."""
@@ -39,8 +39,16 @@ _PARTS = re.compile(
     r"(?<![\w.])(?:\d+:(?:\d\d:)?\d\d(?:\.\d*)?(?!\d)|(?:\d+h)?\d+m\d+(?:\.\d*)?s(?!\w)|\d{1,3}(?:[_'’]\d{3})+(?:\.\d*)?(?!\w))"
 )
 """One figure of several numbers: a time as Python, `time` and shells print it ("0:01:02.5", "1m2.5s"), or "1_234_567"."""
+_SPREAD = re.compile(r"(?:±|\+/?-)\s*(?:\d+\.?\d*|\.\d+)")
+"""How far a figure may be off: "± 0.2", "+- 0.24", as `perf stat -r` prints it behind the figure."""
+_UNIT = re.compile(r"\s?((?:[kKMGTP]i?)?[Bb](?:its?|ytes?|ps)?(?:/s(?:ec)?)?|[nuµμm]?s|min|h|[kKMGTP])(?![A-Za-z])")
+"""Behind a figure, of those that programs choose by its size: `dd` prints "950 MB/s" and "1.2 GB/s"."""
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What steers a terminal: the digits in it are no figure."""
 _KEPT = 1 << 16
 """Bytes of the end of what the program prints that are looked at."""
+
+_HELD = ": it has ended, but what it has started in the background holds its output open; let that print elsewhere"
 
 _LONGEST_POLL_S = 3600.0
 """The system takes no more than 24 days at once."""
@@ -48,11 +56,32 @@ _LONGEST_POLL_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run gave: a value, or why there is none, with a status that a trial may have."""
+    """What a run gave: a value, or why there is none, with a status that a trial may have; `unit`: one that is printed in several
+    sizes ("GB/s"), "" for any other."""
 
     value: float | None
     reason: str = ""
     status: str = ""
+    unit: str = field(default="", compare=False)
+
+
+class OneUnit:
+    """Lets the figures of one unit pass, that of the first: only they can be compared."""
+
+    def __init__(self) -> None:
+        self._unit: str | None = None
+
+    def checked(self, outcome: Outcome) -> Outcome:
+        """`outcome`, or a failure where its figure has another unit."""
+        if outcome.value is None:
+            return outcome
+        if self._unit is None:
+            self._unit = outcome.unit
+        if outcome.unit == self._unit:
+            return outcome
+        now, before = outcome.unit or "no unit", self._unit or "no unit"
+        why = f"it printed its figure with {now}, and before with {before}: let it print the same unit each time"
+        return Outcome(None, why, "failed_load")
 
 
 _STOPPED = Outcome(None, "Trimtab was stopped while it ran (Ctrl-Z?): how long it took is not known", "infrastructure")
@@ -116,7 +145,7 @@ class Program:
         """Runs it once; when this is interrupted, or ends by kill -9, the program and all its children are killed.
 
         Raises:
-            UsageError: there is no such program, it may not be run, or it goes on and may not be killed.
+            UsageError: there is no such program, or it may not be run, whatever the config; or it goes on and may not be killed.
         """
         with dies_with_us() as told:
             return self._run(self.words(config), told)
@@ -126,13 +155,20 @@ class Program:
         with _stops_seen() as was_stopped:
             try:
                 code, printed = self._ended(words, told)
-            except TimeoutError:
-                late = Outcome(None, f"not done after {format_duration(self.timeout_s)}", "timed_out")
+            except TimeoutError as error:
+                late = Outcome(None, f"not done after {format_duration(self.timeout_s)}{error}", "timed_out")
                 return _STOPPED if was_stopped() else late
+            except OSError as error:
+                cannot = _no_program(words[0], str(error.strerror))
+                if not _PLACE.search(self.command[0]):
+                    raise cannot from error
+                return Outcome(
+                    None, cannot.message, "crashed"
+                )  # a value has named it: those of other configs may be there
             seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if code != 0:
-            last = printed.decode(errors="replace").strip().splitlines()[-5:]
+            last = _text_of(printed).splitlines()[-5:]
             ended = f"exit code {code}" if code > 0 else f"killed by signal {-code}"
             return Outcome(None, redact("\n".join([ended, *last])), "crashed")
         if self.measure == "output":
@@ -148,7 +184,8 @@ class Program:
 
         Raises:
             TimeoutError: it took too long.
-            UsageError: it cannot be run, or took too long and cannot be ended.
+            OSError: it cannot be run.
+            UsageError: it took too long and cannot be ended.
         """
         process: subprocess.Popen[bytes] | None = None
         try:
@@ -178,16 +215,13 @@ def _stops_seen() -> Iterator[Callable[[], bool]]:
 
 
 def _started(words: list[str]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise _no_program(words[0], str(error.strerror)) from error
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
 def _followed(process: subprocess.Popen[bytes], until: float) -> tuple[int, bytes]:
@@ -201,7 +235,7 @@ def _followed(process: subprocess.Popen[bytes], until: float) -> tuple[int, byte
         while True:
             left_s = until - time.monotonic()
             if left_s <= 0:
-                raise TimeoutError
+                raise TimeoutError(_HELD if _has_ended(process) else "")
             if not ready.poll(1000 * min(left_s, _LONGEST_POLL_S)):
                 continue
             part = os.read(stream.fileno(), _KEPT)
@@ -212,6 +246,11 @@ def _followed(process: subprocess.Popen[bytes], until: float) -> tuple[int, byte
         return process.wait(max(0.0, until - time.monotonic())), tail
     except subprocess.TimeoutExpired:
         raise TimeoutError from None
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Without taking its exit code: its number is nobody else's until then, so its group can still be killed by it."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -231,29 +270,47 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
+def _text_of(printed: bytes) -> str:
+    return _COLOUR.sub("", printed.decode(errors="replace")).strip()
+
+
 def _printed(printed: bytes) -> Outcome:
-    text = printed.decode(errors="replace").strip()
+    text = _text_of(printed)
     line = text.splitlines()[-1] if text else ""
     numbers = list(_NUMBER.finditer(line))
     if not numbers:
         return Outcome(None, "the last line that it printed holds no number", "failed_load")
     last = numbers[-1]
-    whole = next((found for found in _PARTS.finditer(line) if found.start() <= last.start() < found.end()), None)
-    if whole:
-        why = (
-            f"it printed {whole[0]!r}, of which only the last number would count: let it print seconds, or plain digits"
-        )
-        return Outcome(None, why, "failed_load")
-    head = re.search(r"[\d.,]*\d,$", line[: last.start()])
-    if head and _AFTER_COMMA.fullmatch(last[0]):
-        why = f"it printed {head[0] + last[0]!r}: thousands, decimals or two numbers? Let it print the figure alone, with a point"
+    why = _why_no_figure(line, last)
+    if why:
         return Outcome(None, why, "failed_load")
     value = float(last[0])
-    if not value > 0 or value == float("inf"):
+    if not value > 0:
         return Outcome(None, f"it printed {value:g}, which is not above 0", "failed_load")
     if not LEAST <= value <= MOST:
         return Outcome(None, f"it printed {value:g}, which is not between {LEAST:g} and {MOST:g}", "failed_load")
-    return Outcome(value)
+    unit = _UNIT.match(line, last.end())
+    return Outcome(value, unit=unit[1] if unit else "")
+
+
+def _why_no_figure(line: str, last: re.Match[str]) -> str:
+    """Why the last number of a line is not the figure, or a part of it only; "" where it may be the figure."""
+    whole = _around(_PARTS, line, last)
+    if whole:
+        return f"it printed {whole!r}, of which only the last number would count: let it print seconds, or plain digits"
+    spread = _around(_SPREAD, line, last)
+    if spread:
+        return f"it printed {spread!r}, which says how far a figure may be off: let it print the figure alone"
+    head = re.search(r"[\d.,]*\d,$", line[: last.start()])
+    if head and _AFTER_COMMA.fullmatch(last[0]):
+        whole = head[0] + last[0]
+        return f"it printed {whole!r}: thousands, decimals or two numbers? Let it print the figure alone, with a point"
+    return ""
+
+
+def _around(pattern: re.Pattern[str], line: str, last: re.Match[str]) -> str:
+    """What of that pattern the number stands in; "" for nothing."""
+    return next((each[0] for each in pattern.finditer(line) if each.start() <= last.start() < each.end()), "")
 
 
 def _no_program(name: str, why: str) -> UsageError:

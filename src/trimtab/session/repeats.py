@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
 
 from trimtab.flow import Task
 from trimtab.records import Role
@@ -113,6 +112,6 @@ class Repeats:
         now = self._timer()
         return [(held.point, held.since) for held in list(self._held.values()) if now - held.since < lease_s]
 
-    def state(self) -> dict[str, Any]:
-        """What the layers say of each client, for people: "machine", how slow its machine is."""
+    def speeds(self) -> dict[str, float]:
+        """How fast the machine of each client is, by id, where a layer knows it."""
         return self._layers.says()

@@ -147,7 +147,7 @@ class Session:
 
     def speeds(self) -> dict[str, float]:
         """How fast the machine of each client is, by id, where layer `machines` knows it."""
-        return self._repeats.state()
+        return self._repeats.speeds()
 
     # ----- clients
 

@@ -10,7 +10,7 @@ from trimtab.space import Config, Space, Value
 from trimtab.study.stage import Stage
 from trimtab.units import format_size
 
-__all__ = ["ADVICE", "as_begun"]
+__all__ = ["ADVICE", "as_begun", "version_then"]
 
 ADVICE = "advice"
 """Where the settings that the history keeps of a study have the advice with which it began."""
@@ -23,13 +23,19 @@ def as_begun(stage: Stage, record: StudyRecord, say: Callable[[str], None]) -> S
     """`stage` with the space and the advice with which the study `record` began, so that a resume goes the same way.
 
     Useful ranges, budgets and advice depend on memory, cores and the free disk, of which there may be a little more or less now.
-    Each config is checked against those of now before it is set. `say` is told of a machine that is not the same.
+    Each config is checked against those of now before it is set. `say` is told of a machine or a version of the server that is
+    not the same.
 
     Raises:
         HistoryError: the history's space is damaged.
     """
     if record.baseline != stage.baseline:  # which is refused
         return stage
+    if version := version_then(record, stage):
+        say(
+            f"the server has version={stage.machine.server_version!r} now, and had {version!r} when study={record.name!r} began:"
+            " what was measured then counts as well; --again begins it with this one"
+        )
     space = read_space(record)
     advice = _kept_advice(record, stage, space)
     if advice == stage.advice and space_to_json(space) == space_to_json(stage.space):
@@ -41,6 +47,12 @@ def as_begun(stage: Stage, record: StudyRecord, say: Callable[[str], None]) -> S
             "ranges stay as they were: --again begins it with those of now"
         )
     return replace(stage, space=space, advice=advice)
+
+
+def version_then(record: StudyRecord, stage: Stage) -> str:
+    """The server's version when the study began, where it is another one now; "" where it is not, or one of them is not known."""
+    then, now = record.machine.server_version, stage.machine.server_version
+    return then if now and then != now else ""
 
 
 def _kept_advice(record: StudyRecord, stage: Stage, space: Space) -> Config:

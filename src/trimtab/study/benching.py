@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -18,17 +19,17 @@ from trimtab.space import Config, Value
 from trimtab.study.begin import new_record, require_metrics
 from trimtab.study.drive import Recorded, drive, room_measure
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import recover_first
+from trimtab.study.first import recover_first, require_free
 from trimtab.study.preparing import prepared
 from trimtab.study.stage import Stage, build_stack, open_stage, require_one_context
 from trimtab.study.tables import BENCH
 from trimtab.study.task import task_of
+from trimtab.study.unchanged import require_unchanged
 from trimtab.study.verdict import wall_of
 from trimtab.trial import TrialListener, TrialRoom
-from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import RemarkingWorkload, Workload
 
-__all__ = ["BenchResult", "bench", "parse_settings", "run_bench", "with_every_value"]
+__all__ = ["BenchResult", "at_bench", "bench", "changes_of", "parse_settings", "run_bench"]
 
 T = TypeVar("T")
 
@@ -54,7 +55,7 @@ class BenchResult:
     remarks: tuple[tuple[str, ...], ...] = ()
 
 
-def with_every_value(file: StudyFile) -> StudyFile:
+def _with_every_value(file: StudyFile) -> StudyFile:
     """The file with every value of its ranges legal: what a user has measured is no search, which keeps to round ones."""
     return file.model_copy(update={"search": file.search.model_copy(update={"round_values": False})})
 
@@ -151,7 +152,11 @@ def run_bench(
         objective: what counts, and what the trials must meet.
         listener: told of steps and seconds.
         say: told of progress.
+
+    Raises:
+        ForeignChangeError: somebody else has changed the target since its config was read.
     """
+    require_unchanged(stage)  # to make its data may have taken long
     record = new_record(history, stage, "", name=name, status=BENCHED, objective=objective)
     study = Study(replace(task_of(stage), objective=objective), flow, say=say)
     with TrialRoom(
@@ -186,6 +191,33 @@ def run_bench(
     return result
 
 
+@contextmanager
+def at_bench(
+    file: StudyFile, state_dir: Path, settings: Collection[str], say: Callable[[str], None], *, command: str
+) -> Iterator[tuple[Stage, History]]:
+    """The stage for a measurement of one config, locked, and the history that keeps it; `say` is told what of a killed Trimtab is
+    taken back first.
+
+    Raises:
+        UsageError: the study has several contexts, which `command` cannot measure as one.
+        TargetError: the target may hold what a killed Trimtab has set.
+    """
+    require_one_context(file, f"`{command}`")
+    recover_first(state_dir, say, build_stack(file, state_dir).folders)
+    with (
+        open_history_at(file.history, state_dir) as history,
+        open_stage(_with_every_value(file), state_dir, changes=bool(settings), measures=True) as stage,
+        stage.stack.lock(f"trimtab bench {file.study.name}"),
+    ):
+        require_free(stage.stack, state_dir)
+        yield stage, history
+
+
+def changes_of(stage: Stage, config: Config) -> Config:
+    """What `config` sets beside the running one."""
+    return Config({name: config[name] for name in config.difference(stage.baseline)})
+
+
 def bench(
     file: StudyFile,
     state_dir: Path,
@@ -208,17 +240,10 @@ def bench(
         Interrupted: somebody asked to stop.
     """
     name, objective = f"{file.study.name}{BENCH}", file.objective
-    require_one_context(file, "`trimtab bench`")
-    recover_first(state_dir, say, build_stack(file, state_dir).folders)
-    with (
-        signals_interrupt(),
-        open_history_at(file.history, state_dir) as history,
-        open_stage(with_every_value(file), state_dir, changes=bool(settings), measures=True) as stage,
-        stage.stack.lock(f"trimtab bench {file.study.name}"),
-    ):
+    with at_bench(file, state_dir, settings, say, command="trimtab bench") as (stage, history):
         require_metrics(stage)
         config = parse_settings(stage, settings, say)
-        changes = Config({name: config[name] for name in config.difference(stage.baseline)})
+        changes = changes_of(stage, config)
         switch = guarding_of(file, state_dir).switch
         switch.require_off()
         prepared(stage, switch, state_dir, say)

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import ApplyError, UsageError
-from trimtab.study.first import lost_with_power, recover_first
+from trimtab.study.first import lost_with_power, recover_first, require_free
 from trimtab.study.rollback_point import RollbackPoint, above, applied_points, file_of, keep_point, point_of
 from trimtab.study.unchanged import require_unchanged
 from trimtab.trial import commit, take_back
@@ -30,6 +30,8 @@ _ALL_OR_NOTHING = (
     "nothing was changed: a winner is applied as a whole; let the study file permit it, or tune again without it"
 )
 _CHANGED_SINCE = "the server was changed since the study; tune again from what it has now"
+_MOST_SHOWN = 5
+"""Differences of a server from what a study found, which are shown one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ def winner_of(record: StudyRecord) -> Config:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """What `apply_winner` asks about: the settings, and where they go (server, files, restart command); on which host the winner
-    was proven, where that is another one; and that a power cut would take the rollback point."""
+    was proven, where that is another one; what of the server is not as the study found it; and that a power cut would take
+    the rollback point."""
 
     changes: tuple[Change, ...]
     where: Mapping[str, str]
@@ -96,7 +99,8 @@ def apply_winner(
         UsageError: there is no proven winner, it is applied already, or the file's target is of another kind.
         ApplyError: a setting does not fit this server, or would not outlive its restart; nothing was changed.
         ForeignChangeError: somebody has changed the server while `agrees` was asked; nothing was changed.
-        TargetError: the rollback point of another study cannot be read; nothing was changed.
+        TargetError: the rollback point of another study cannot be read, or the server may hold what a killed Trimtab has set;
+            nothing was changed.
     """
     from trimtab.study.stage import build_stack, open_stage
 
@@ -108,8 +112,9 @@ def apply_winner(
         open_stage(file, state_dir, measures=False) as stage,
         stage.stack.lock(f"trimtab apply {record.name}"),
     ):
+        require_free(stage.stack, state_dir)
         _require_fit(stage, config)
-        where = {**_proven_elsewhere(record, stage), **stage.stack.where()}
+        where = {**_proven_elsewhere(record, stage), **_differences(record, stage, config), **stage.stack.where()}
         for text in lost_with_power(stage.stack, state_dir):
             where["note"] = text
         if not agrees(Proposal(tuple(_changes(stage.states, config)), where)):
@@ -162,6 +167,21 @@ def _proven_elsewhere(record: StudyRecord, stage: Stage) -> Mapping[str, str]:
     return {"proven on": f"host {record.machine.hostname}, and not on this one ({here})"}
 
 
+def _differences(record: StudyRecord, stage: Stage, config: Config) -> Mapping[str, str]:
+    """What of the server is not as the study found it: the winner was proven beside that, and may gain another amount here."""
+    from trimtab.study.as_begun import version_then
+
+    then = version_then(record, stage)
+    found = [f"version={stage.machine.server_version} ({then} there)"] if then else []
+    for name, value in record.baseline.items():
+        state = stage.states.get(name)
+        if state is not None and state.running not in (value, config.get(name)):
+            found.append(f"{name}={state.knob.format(state.running)} ({state.knob.format(value)} there)")
+    more = len(found) - _MOST_SHOWN
+    shown = ", ".join(found[:_MOST_SHOWN]) + (f", and {more} more" if more > 0 else "")
+    return {"differs from the study": shown} if found else {}
+
+
 def _tables(record: StudyRecord) -> Mapping[str, Mapping[str, Any]]:
     found = record.settings.get("target")
     return found if isinstance(found, Mapping) else {}
@@ -175,8 +195,13 @@ def _require_fit(stage: Stage, config: Config) -> None:
     """
     strange = sorted(set(config) - set(stage.space.knobs))
     _require_felt({name: stage.unfelt[name] for name in strange if name in stage.unfelt})
+    if missing := [name for name in strange if name not in stage.states]:
+        raise ApplyError(
+            f"the winner sets {', '.join(missing)}, which the target of now does not have",
+            hint="nothing was changed; it is another version than the study's, or another [target] table: tune again on this one",
+        )
     for name in strange:
-        if name in stage.states and (why := stage.states[name].lock_reason):
+        if why := stage.states[name].lock_reason:
             raise ApplyError(f"the winner sets {name}, which may not be changed here: {why}", hint=_ALL_OR_NOTHING)
     if strange:
         raise ApplyError(

@@ -32,7 +32,7 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import lost_with_power, recover_first
+from trimtab.study.first import lost_with_power, recover_first, require_free
 from trimtab.study.known import find_known, target_host
 from trimtab.study.preparing import prepared
 from trimtab.study.rank import design_name, runs_asked
@@ -40,7 +40,6 @@ from trimtab.study.stage import Stage, build_stack, build_workload, open_stage, 
 from trimtab.study.tables import ProofTable, SearchTable
 from trimtab.study.task import task_of
 from trimtab.study.verdict import wall_of
-from trimtab.trial.signals import signals_interrupt
 
 __all__ = ["run_design"]
 
@@ -91,7 +90,8 @@ def run_design(
         is_whole = found is not None and found.status == "ranked"
         if found is not None and is_whole and (runs is None or runs <= runs_asked(found)):
             return found, history.trials(found.id)
-        with signals_interrupt(), open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
+        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab rank {name}"):
+            require_free(stage.stack, state_dir)
             guarding_of(file, state_dir).switch.require_off()
             stage = stage if found is None else as_begun(stage, found, say or listener.phase)
             design, batches = _designed(stage, kind, found, runs)

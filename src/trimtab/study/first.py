@@ -18,7 +18,7 @@ from trimtab.trial.command_line import command_at
 if TYPE_CHECKING:
     from trimtab.systems import Snapshot, Stack
 
-__all__ = ["changed_by", "lost_with_power", "recover_first"]
+__all__ = ["changed_by", "lost_with_power", "recover_first", "require_free"]
 
 _IN_MEMORY = ("tmpfs", "ramfs")
 """File systems that a power cut or a reboot empties."""
@@ -47,6 +47,16 @@ def recover_first(state_dir: Path, say: Callable[[str], None], folders: Iterable
     if unread:
         raise unread[0]
     return found
+
+
+def require_free(stack: Stack, state_dir: Path) -> None:
+    """That the servers of `stack` hold nothing of a killed Trimtab which could not be taken back: what they show would be taken
+    for the user's own, and data be made for trials that are refused then.
+
+    Raises:
+        TargetError: one may; the message says of which study. Or one cannot be journalled as it is.
+    """
+    Journal(state_dir).require_free(stack.snapshots())
 
 
 def lost_with_power(stack: Stack, state_dir: Path) -> tuple[str, ...]:

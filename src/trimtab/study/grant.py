@@ -8,9 +8,11 @@ from pathlib import Path
 
 from trimtab.errors import UsageError
 from trimtab.records import DataRights
+from trimtab.study.driven import loaded_tier
 from trimtab.study.file import StudyFile
-from trimtab.study.stage import build_stack, build_workload, loaded_tier
+from trimtab.study.stage import build_stack, build_workload
 from trimtab.systems import GrantingTarget
+from trimtab.trial.signals import signals_interrupt
 from trimtab.workload import RightsWorkload
 
 __all__ = ["Grant", "grant_sql"]
@@ -50,7 +52,7 @@ def grant_sql(file: StudyFile, state_dir: Path, *, role: str = "") -> dict[str, 
             hint="see the target's page for the rights it needs",
         )
     rights = workload.rights if isinstance(workload, RightsWorkload) else None
-    with ExitStack() as opened:
+    with signals_interrupt(), ExitStack() as opened:
         for tier, _ in granting:
             opened.callback(tier.target.close)
             with tier.asked():

@@ -14,6 +14,7 @@ from trimtab.study.change import winner_of
 from trimtab.study.file import StudyFile
 from trimtab.study.stage import Stage, build_stack
 from trimtab.systems import SelfTuningTarget, Stack, Tier
+from trimtab.trial.signals import signals_interrupt
 
 __all__ = [
     "engine_advice",
@@ -51,7 +52,7 @@ def _engine(file: StudyFile, state_dir: Path) -> Iterator[tuple[Tier, SelfTuning
             hint='give it to one [target.NAME] table, of kind = "postgresql", whose server has the extension',
         )
     tier, target = asked[0]
-    with tier.asked():
+    with signals_interrupt(), tier.asked():
         try:
             tier.target.open()
             yield tier, target

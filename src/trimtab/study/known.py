@@ -9,8 +9,7 @@ from pathlib import Path
 from trimtab.errors import HistoryError
 from trimtab.history import History, StudyRecord, host_of, is_same_host
 from trimtab.study.file import StudyFile
-from trimtab.study.stage import build_stack
-from trimtab.trial.signals import signals_interrupt
+from trimtab.study.stage import opened
 
 __all__ = ["find_known", "target_host"]
 
@@ -51,10 +50,5 @@ def target_host(file: StudyFile, state_dir: Path) -> str:
     Raises:
         TargetError: it cannot be reached.
     """
-    with signals_interrupt():
-        stack = build_stack(file, state_dir)
-        stack.open()
-        try:
-            return host_of(stack.machine())
-        finally:
-            stack.close()
+    with opened(file, state_dir) as stack:
+        return host_of(stack.machine())

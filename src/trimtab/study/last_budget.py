@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 
 from trimtab.flow import Budget
 from trimtab.history import History, StudyRecord
@@ -23,6 +23,9 @@ _KIND = "budget"
 
 _AFTER_SEARCH = (Role.REPEAT, Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PROOF_ADVICE)
 
+_SEARCHED = 0.6
+"""Of a budget in seconds, what its search has at least."""
+
 
 def with_budget(stage: Stage, history: History, record: StudyRecord, say: Callable[[str], None]) -> Stage:
     """`stage` with the budget by which the study `record` goes on: that of its file, or where that is smaller and comes too late,
@@ -30,7 +33,9 @@ def with_budget(stage: Stage, history: History, record: StudyRecord, say: Callab
     now, trials = stage.file.study.budget, history.trials(record.id)
     # One that was put right before anything was measured with it counts for nothing.
     last = _noted(stage, history, record, until=trials[-1].started_at if trials else 0.0)
-    if not (Budget.parse(now).is_below(Budget.parse(last)) and _is_searched(trials, first_budget(stage, record))):
+    if not (
+        _is_less(Budget.parse(now), Budget.parse(last), trials) and _is_searched(trials, first_budget(stage, record))
+    ):
         return stage
     say(
         f"budget={now!r} is not used: what follows the search was begun with budget={last!r}, and goes on with it, so that none"
@@ -38,6 +43,21 @@ def with_budget(stage: Stage, history: History, record: StudyRecord, say: Callab
     )
     table = stage.file.study.model_copy(update={"budget": last})
     return replace(stage, file=stage.file.model_copy(update={"study": table}))
+
+
+def _is_less(now: Budget, last: Budget, trials: Sequence[Trial]) -> bool:
+    """Whether a budget is less than the last one; where one is in seconds and the other in trials, whether it has no room for
+    more search than there is on record."""
+    searched = list(dropwhile(lambda trial: not trial.searcher, reversed(trials)))
+    if now.seconds is not None and last.seconds is None:
+        return now.seconds <= _spent_s(trials) or _SEARCHED * now.seconds <= _spent_s(searched)
+    if now.trials is not None and last.trials is None:
+        return now.trials <= sum(bool(trial.searcher) for trial in searched)
+    return now.is_below(last)
+
+
+def _spent_s(trials: Sequence[Trial]) -> float:
+    return sum(sum(trial.cost_s.values()) for trial in trials)
 
 
 def _is_searched(trials: Sequence[Trial], began: Budget) -> bool:

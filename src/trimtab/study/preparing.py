@@ -11,6 +11,7 @@ from pathlib import Path
 from trimtab.study.stage import Stage
 from trimtab.trial import Interrupted, KillSwitch
 from trimtab.trial.copies import copies_while_preparing
+from trimtab.trial.deadman import silence_s
 from trimtab.workload import CopyingWorkload, CycledWorkload
 
 __all__ = ["prepared"]
@@ -35,8 +36,10 @@ def prepared(stage: Stage, switch: KillSwitch, state_dir: Path, say: Callable[[s
 
     Raises:
         Interrupted: somebody asked to stop. What is half made is recognised next time, and made again.
-        LoadError, TargetError: the data cannot be made, or the journal cannot be written.
+        LoadError, TargetError: the data cannot be made, or the journal cannot be written; or the dead-man could not be started
+            for the trials that are to follow, before any is made.
     """
+    silence_s()
     try:
         with _watched(switch):
             return _prepared(stage, state_dir, say)

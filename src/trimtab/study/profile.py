@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from trimtab.records import Endpoint
 from trimtab.study.file import StudyFile
 from trimtab.study.stage import build_stack
 from trimtab.systems import Tier
+from trimtab.trial.signals import signals_interrupt
 from trimtab.workload.sql.profile import Profile, read_profile
 
 __all__ = ["profile"]
@@ -30,7 +32,8 @@ def profile(
         TargetError: a target cannot be reached, or its statistics are not there or may not be read.
         LoadError: the statistics of one saw nothing.
     """
-    with ExitStack() as opened:
+    ended = threading.Event()
+    with signals_interrupt(), ExitStack() as opened:
         found: list[tuple[Tier, Endpoint]] = []
         stack = build_stack(file, state_dir)
         for tier in stack.tiers:
@@ -48,7 +51,15 @@ def profile(
 
         def watched(each: tuple[Tier, Endpoint]) -> tuple[str, Profile]:
             with each[0].asked():
-                return each[0].name, read_profile(each[1], window_s=window_s, coverage=coverage, most=most)
+                return each[0].name, read_profile(
+                    each[1], window_s=window_s, coverage=coverage, most=most, wait=ended.wait
+                )
 
         with ThreadPoolExecutor(len(found)) as pool:
-            return dict(pool.map(watched, found))
+            try:
+                watching = [pool.submit(watched, each) for each in found]
+                done, _ = wait(watching, return_when=FIRST_EXCEPTION)
+            finally:
+                ended.set()  # after Ctrl-C, or an error of one, none watches on
+            failed = [each for each in done if each.exception() is not None]
+            return dict(each.result() for each in failed or watching)

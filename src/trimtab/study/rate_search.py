@@ -9,18 +9,14 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.flow.rate import START_PER_S, RateResult, Slo, rate_search
-from trimtab.history import open_history_at
 from trimtab.records import BenchSummary, Objective
 from trimtab.report import measurement_to_json
 from trimtab.space import Config
-from trimtab.study.benching import parse_settings, run_bench, with_every_value
+from trimtab.study.benching import at_bench, changes_of, parse_settings, run_bench
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import recover_first
 from trimtab.study.preparing import prepared
-from trimtab.study.stage import build_stack, open_stage, require_one_context
 from trimtab.study.tables import RATE
 from trimtab.trial import TrialListener
-from trimtab.trial.signals import signals_interrupt
 from trimtab.units import format_duration, format_figure
 from trimtab.workload import RatedWorkload, arrivals_s
 
@@ -48,14 +44,7 @@ def find_rate(
         HistoryError: the probes cannot be kept.
         Interrupted: somebody asked to stop.
     """
-    require_one_context(file, "`trimtab bench --find-rate`")
-    recover_first(state_dir, say, build_stack(file, state_dir).folders)
-    with (
-        signals_interrupt(),
-        open_history_at(file.history, state_dir) as history,
-        open_stage(with_every_value(file), state_dir, changes=bool(settings), measures=True) as stage,
-        stage.stack.lock(f"trimtab bench {file.study.name}"),
-    ):
+    with at_bench(file, state_dir, settings, say, command="trimtab bench --find-rate") as (stage, history):
         workload = stage.workload
         if not isinstance(workload, RatedWorkload):
             raise UsageError(
@@ -63,7 +52,6 @@ def find_rate(
                 hint="its operations are too long, or bound to one another; measure it without --find-rate",
             )
         config = parse_settings(stage, settings, say)
-        changes = Config({name: config[name] for name in config.difference(stage.baseline)})
         workload.with_rate(START_PER_S)  # what it refuses shows before anything is changed
         switch = guarding_of(file, state_dir).switch
         switch.require_off()
@@ -71,7 +59,7 @@ def find_rate(
         found = run_bench(
             stage,
             rate_search(slo, config),
-            lambda found: _summary(found, changes),
+            lambda found: _summary(found, changes_of(stage, config)),
             history,
             state_dir,
             name=f"{file.study.name}{RATE}",

@@ -202,14 +202,15 @@ def _require_not_at_work(state_dir: Path, study: str) -> None:
             )
 
 
-def shown(state_dir: Path) -> list[OpenEntry]:
+def shown(state_dir: Path, unread: list[TargetError] | None = None) -> list[OpenEntry]:
     """What is open, what would be done, and what others have changed; servers are looked at, and nothing is changed."""
-    return [_shown(entry, snapshot) for entry in Journal(state_dir).open_entries() for snapshot in entry.snapshots]
+    entries = Journal(state_dir).open_entries(unread)
+    return [_shown(entry, snapshot) for entry in entries for snapshot in entry.snapshots]
 
 
-def applied(state_dir: Path) -> list[AppliedStudy]:
+def applied(state_dir: Path, unread: list[TargetError] | None = None) -> list[AppliedStudy]:
     """What stands applied, the first to be rolled back first; servers are not looked at."""
-    points = sorted(applied_points(state_dir), key=lambda point: -point.order)
+    points = sorted(applied_points(state_dir, unread), key=lambda point: -point.order)
     return [
         AppliedStudy(
             study=point.study,
@@ -349,10 +350,10 @@ def _aside(state_dir: Path, study: str) -> Path:
     )
 
 
-def extract(state_dir: Path, folder: Path) -> list[Path]:
+def extract(state_dir: Path, folder: Path, unread: list[TargetError] | None = None) -> list[Path]:
     """Writes into `folder` the files as found of all that is open or applied, and how to put them back by hand.
 
-    No server is asked for that, and nothing in the state directory changes. The files written.
+    No server is asked for that, and nothing in the state directory changes. The files written; `unread` as of `Journal`.
 
     Raises:
         UsageError: the folder holds something, or cannot be written.
@@ -361,9 +362,9 @@ def extract(state_dir: Path, folder: Path) -> list[Path]:
         raise UsageError(f"folder={str(folder)!r} is not empty", hint="give a new one")
     written: list[Path] = []
     try:
-        for entry in Journal(state_dir).open_entries():
+        for entry in Journal(state_dir).open_entries(unread):
             written += _write_entry(folder, entry)
-        for point in applied_points(state_dir):
+        for point in applied_points(state_dir, unread):
             written += _write_point(folder, point)
     except OSError as error:
         raise UsageError(f"cannot write folder={str(folder)!r}: {error.strerror}", hint="give another one") from error

@@ -86,16 +86,29 @@ def keep_point(state_dir: Path, study: str, snapshots: Sequence[Snapshot], owns:
     return path
 
 
-def applied_points(state_dir: Path) -> list[RollbackPoint]:
+def applied_points(state_dir: Path, unread: list[TargetError] | None = None) -> list[RollbackPoint]:
     """All that is applied, in the order in which it was.
+
+    Args:
+        unread: given the errors of those that cannot be read, for whoever goes on with the others.
 
     Raises:
         UsageError: a file is not this user's.
-        TargetError: one cannot be read.
+        TargetError: one cannot be read, and there is no `unread`.
     """
     folder = _folder(state_dir)
     require_own_folder(folder)
-    found = [point for path in folder.glob("*.json") if (point := _read(path)) is not None]
+    found = []
+    for path in folder.glob("*.json"):
+        try:
+            point = _read(path)
+        except TargetError as error:
+            if unread is None:
+                raise
+            unread.append(error)
+            continue
+        if point is not None:
+            found.append(point)
     return sorted(found, key=lambda point: point.order)
 
 

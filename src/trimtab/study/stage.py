@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,16 +14,17 @@ from trimtab.records import Machine, Objective
 from trimtab.space import Config, Constraint, Knob, KnobKind, Space, Value, base_value
 from trimtab.space.expression import names_in, parse
 from trimtab.study.deploy import with_application
+from trimtab.study.driven import driving, which_target
 from trimtab.study.file import StudyFile, plan_of
 from trimtab.study.stack_table import StackTable
 from trimtab.systems import CompilingTarget, KnobState, Stack, Target, Tier
 from trimtab.systems.doctor import knob_line
 from trimtab.trial import MeasurePlan
+from trimtab.trial.signals import signals_interrupt
 from trimtab.units import format_value, parse_duration, parse_value
 from trimtab.workload import CycledWorkload, Workload, arrivals_s
-from trimtab.workload.server import DATA_PROTOCOLS
 
-__all__ = ["Stage", "build_stack", "build_target", "build_workload", "loaded_tier", "open_stage", "require_one_context"]
+__all__ = ["Stage", "build_stack", "build_target", "build_workload", "open_stage", "opened", "require_one_context"]
 
 _MOST_COMING_S = 300.0
 """Of a load at another rate than the study's own: at a low one many browsers may take hours until each has had its pages."""
@@ -117,69 +118,8 @@ def build_target(file: StudyFile, state_dir: Path) -> Target:
     """
     stack = build_stack(file, state_dir)
     if not stack.is_one and "target" not in file.workload:
-        raise _which(stack.tiers)
+        raise which_target(stack.tiers)
     return stack.driven.target
-
-
-def _which(tiers: Sequence[Tier]) -> UsageError:
-    return UsageError(
-        "the study has several targets, and which of them the load drives is not said",
-        hint=f"add to [workload]: target = {' or '.join(repr(tier.name) for tier in tiers)}".replace("'", '"'),
-    )
-
-
-def loaded_tier(file: StudyFile, tiers: Sequence[Tier], workload: Workload) -> Tier | None:
-    """The only one of these open tiers that the load can drive, or the one that the study names; None when it is none of them.
-
-    Raises:
-        UsageError: it can drive several.
-    """
-    named = file.workload.get("target")
-    fitting = [
-        tier for tier in tiers if named in (None, tier.name) and tier.target.endpoint().protocol in workload.protocols
-    ]
-    if len(fitting) > 1:
-        raise _which(fitting)
-    return fitting[0] if fitting else None
-
-
-def _driving(file: StudyFile, stack: Stack, workload: Workload) -> Stack:
-    """The stack with the load on its tier.
-
-    Raises:
-        UsageError: the load can drive no tier, or several.
-    """
-    tier = loaded_tier(file, stack.tiers, workload)
-    if tier is None:
-        target = stack.driven.target
-        raise UsageError(
-            f"workload kind={workload.kind!r} cannot drive target kind={target.kind!r}",
-            hint=f"it speaks {', '.join(workload.protocols)}; the target speaks {target.endpoint().protocol}",
-        )
-    return stack.driving(tier.name, _data_tier(file, stack, tier))
-
-
-def _data_tier(file: StudyFile, stack: Stack, driven: Tier) -> str:
-    """The tier that keeps the data of the driven one: as the study says, or else the only other database; "" for itself.
-
-    Raises:
-        UsageError: the study names a tier that is none, or keeps no data.
-    """
-    others = [
-        tier.name
-        for tier in stack.tiers
-        if tier.name != driven.name and tier.target.endpoint().protocol in DATA_PROTOCOLS
-    ]
-    named = file.workload.get("data")
-    if named is not None:
-        if named not in others:
-            raise UsageError(
-                f"[workload] data={named!r} does not name a database behind target={driven.name!r}",
-                hint=f"use one of: {', '.join(others)}" if others else "remove it: no other target is a database",
-            )
-        return str(named)
-    is_database = driven.target.endpoint().protocol in DATA_PROTOCOLS
-    return others[0] if len(others) == 1 and not is_database else ""
 
 
 def build_workload(file: StudyFile) -> Workload:
@@ -208,10 +148,23 @@ def require_one_context(file: StudyFile, what: str) -> None:
 
 
 @contextmanager
+def opened(file: StudyFile, state_dir: Path) -> Iterator[Stack]:
+    """The study's targets, open; they are closed whatever ends what is done inside: an error, Ctrl-C, SIGTERM or SIGHUP."""
+    with signals_interrupt():
+        stack = build_stack(file, state_dir)
+        stack.open()
+        try:
+            yield stack
+        finally:
+            stack.close()
+
+
+@contextmanager
 def open_stage(
     file: StudyFile, state_dir: Path, *, changes: bool = True, measures: bool | None = None
 ) -> Iterator[Stage]:
-    """Opens the targets (which changes nothing), reads their catalogues, and builds the space.
+    """Opens the targets (which changes nothing), reads their catalogues, and builds the space. Inside, signals that ask to stop
+    do as Ctrl-C: a server that was started for this must not be left running.
 
     Args:
         file: the study file.
@@ -226,10 +179,9 @@ def open_stage(
         SpaceError: a constraint is wrong, or nothing satisfies them.
         TargetError: a target cannot be reached or read, or lets this user change nothing although it is to be changed.
     """
-    stack, workload = build_stack(file, state_dir), build_workload(file)
-    stack.open()
-    try:
-        stack = _driving(file, stack, workload)
+    workload = build_workload(file)
+    with opened(file, state_dir) as targets:
+        stack = driving(file, targets, workload)
         states, tuned = stack.states(), stack if changes else stack.permitted()
         chosen = tuned.selection(workload.context)
         names = _felt(states, chosen)
@@ -250,8 +202,6 @@ def open_stage(
             unfelt=unfelt,
             moved=_moved(space, asked, advice) if file.search.advice else "",
         )
-    finally:
-        stack.close()
 
 
 def _plan(file: StudyFile, stack: Stack, coming_s: float) -> MeasurePlan:

@@ -31,7 +31,7 @@ from trimtab.study.begin import (
     run_flow,
 )
 from trimtab.study.file import StudyFile, guarding_of
-from trimtab.study.first import lost_with_power, recover_first
+from trimtab.study.first import lost_with_power, recover_first, require_free
 from trimtab.study.fragments import with_files
 from trimtab.study.in_engine import keep_classes, watch_engines
 from trimtab.study.known import find_known, target_host
@@ -44,7 +44,6 @@ from trimtab.study.stage import Stage, build_stack, build_workload, open_stage
 from trimtab.study.task import task_of
 from trimtab.study.verdict import complete_verdict, wall_of, with_commands
 from trimtab.study.warm_start import check_warm_start
-from trimtab.trial.signals import signals_interrupt
 
 __all__ = ["require_search", "tune"]
 
@@ -96,11 +95,8 @@ def tune(
                 f"study {found.name} has ended before: this is its result; --again begins a new one"
             )
             return found, history.trials(found.id)
-        with (
-            signals_interrupt(),
-            open_stage(file, state_dir) as stage,
-            stage.stack.lock(f"trimtab tune {file.study.name}"),
-        ):
+        with open_stage(file, state_dir) as stage, stage.stack.lock(f"trimtab tune {file.study.name}"):
+            require_free(stage.stack, state_dir)
             require_metrics(stage)
             if found is not None:
                 stage = as_begun(stage, found, say or listener.phase)

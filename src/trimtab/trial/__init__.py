@@ -16,7 +16,7 @@ from trimtab.trial.entry import (
 )
 from trimtab.trial.journal import Journal
 from trimtab.trial.signals import signals_wait
-from trimtab.trial.undo import reattach, take_news, undo, ways_out
+from trimtab.trial.undo import reattach, take_news, undo
 
 if TYPE_CHECKING:
     from trimtab.trial.guard import Breach, GuardLimits, Guardrails, Yardstick
@@ -65,5 +65,4 @@ __all__ = [
     "take_back",
     "take_news",
     "undo",
-    "ways_out",
 ]

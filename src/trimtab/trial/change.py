@@ -8,19 +8,21 @@ does no harm.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import RestoreError, TargetError, TrimtabError
 from trimtab.systems import Undone
 from trimtab.trial.entry import APPLIED, APPLY, RESTORED, Entry, own_to_json
-from trimtab.trial.follow import follow, left_behind, restart_as_it_is
-from trimtab.trial.undo import as_target_error, restarts_of, ways_back, ways_out
+from trimtab.trial.follow import follow
+from trimtab.trial.undo import as_target_error, followed, restarts_of, ways_back, ways_on
 
 if TYPE_CHECKING:
     from trimtab.space import Config, Space, Value
-    from trimtab.systems import MemoryModel, Own, Stack, Step
+    from trimtab.systems import MemoryModel, Own, Snapshot, Stack, Step, Target, Tier
 
 __all__ = ["Changed", "Goal", "change", "memory_detail", "put_back", "step_detail"]
 
@@ -60,6 +62,7 @@ def change(
     detail: Callable[[Step], Mapping[str, Any]],
     announced: Callable[[Step], None] = lambda step: None,
     spent: Callable[[Step, float], None] = lambda step, seconds: None,
+    stop_if_asked: Callable[[], None] = lambda: None,
 ) -> Changed:
     """Changes every tier, and restarts those that follow one that was restarted; whoever calls puts all back when one fails.
 
@@ -70,10 +73,12 @@ def change(
         detail: what the journal keeps of a step.
         announced: told that a step is about to be made.
         spent: told how many seconds a step took, whether it worked or not.
+        stop_if_asked: called before each step, and while a tier is waited for; raises where somebody asks to stop.
 
     Raises:
         ApplyError, TargetError: a tier could not be changed; it is as it was found, others are not.
         RestoreError: it could not even be put back.
+        Interrupted: what `stop_if_asked` raises.
     """
     effective: dict[str, Value] = {}
     owns: dict[str, Own] = {}
@@ -82,6 +87,7 @@ def change(
         tier, target = step.tier, step.tier.target
         if goal.stays and not step.config and not stack.is_one:
             continue  # a tier that the config does not speak of is left alone
+        stop_if_asked()
         entry.note(APPLY, {"target": tier.name, **detail(step), "own": own_to_json(target.announce(step.config))})
         announced(step)
         started = time.monotonic()
@@ -99,7 +105,10 @@ def change(
     from trimtab.space import Config
     from trimtab.systems import Step
 
-    after = follow(stack, entry, restarted, spent=lambda tier, s: spent(Step(tier=tier, config=Config({})), s))
+    def spent_on(tier: Tier, seconds: float) -> None:
+        spent(Step(tier=tier, config=Config({})), seconds)
+
+    after = follow(stack, entry, restarted, spent=spent_on, stop_if_asked=stop_if_asked)
     return Changed(effective=effective, owns=owns, restarted=(*restarted, *after))
 
 
@@ -159,13 +168,13 @@ def put_back(
             left=tuple(tier.full(text) for text in one.left),
             restarted=one.restarted,
         )
-    failed += _followed(stack, entry, done)
+    failed += followed(entry, done, partial(_asked, stack))
     if bugs:
         raise bugs[0]
-    if len(failed) == 1:
+    if len(failed) == 1 and isinstance(failed[0], RestoreError):
         raise failed[0]
     if failed:
-        raise RestoreError("; ".join(error.message for error in failed), hint=ways_out(entry)) from failed[0]
+        raise RestoreError("; ".join(error.message for error in failed), hint=ways_on(entry, failed[0])) from failed[0]
     return Undone(
         put_back=tuple(text for one in done.values() for text in one.put_back),
         left=tuple(text for one in done.values() for text in one.left),
@@ -173,15 +182,8 @@ def put_back(
     )
 
 
-def _followed(stack: Stack, entry: Entry, done: Mapping[str, Undone]) -> list[TargetError]:
-    """Restarts the tiers that follow one which was restarted on the way; what failed."""
-    found = {snapshot.target: snapshot for snapshot in entry.snapshots}
-    failed: list[TargetError] = []
-    for name in left_behind(entry, done):
-        try:
-            with stack.tier(name).asked():
-                restarts_of(entry, name)()
-                restart_as_it_is(stack.tier(name).target, found[name], entry)
-        except (TrimtabError, OSError) as error:
-            failed.append(as_target_error(error, f"target={name!r} could not be restarted"))
-    return failed
+@contextmanager
+def _asked(stack: Stack, snapshot: Snapshot) -> Iterator[Target]:
+    tier = stack.tier(snapshot.target)
+    with tier.asked():
+        yield tier.target

@@ -168,10 +168,16 @@ class DeadMan:
         """
         if not self._is_ready:
             self._is_ready = self._read(_READY_S) == b"r"
-        if not self._is_ready or self._process.poll() is not None:
+        exit_code = self._process.poll()
+        if exit_code is not None:
             raise TargetError(
-                f"the dead-man process does not run: exit_code={self._process.poll()}",
+                f"the dead-man process does not run: exit_code={exit_code}",
                 hint="nothing was changed by this step; was it killed? Start the command again",
+            )
+        if not self._is_ready:
+            raise TargetError(
+                f"the dead-man process is not ready after {_READY_S:g} s",
+                hint="nothing was changed by this step; is the machine overloaded? Start the command again",
             )
 
     def _read(self, timeout_s: float) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import fcntl
 import json
 import os
@@ -40,7 +41,10 @@ __all__ = [
 _POLL_S = 0.05
 _ALONE, _TAKEN = -2, -1
 """Places of a line that only the second file has, before and after it was taken."""
-BY_HAND = "restore the target's configuration from your own backup and remove the journal file"
+BY_HAND = (
+    "restore the target's configuration from your own backup, then remove that entry's files (.open and .copy) from the"
+    " folder journal of the state directory"
+)
 """For what cannot be read any more."""
 
 APPLY, APPLIED, RESTORED = "apply", "applied", "restored"
@@ -233,7 +237,8 @@ class Entry:
         for step, detail in self.steps():
             if detail.get("target", target) != target:
                 continue
-            if step in (APPLY, RESTORED, RETRY):
+            # One whose settings are taken back without a restart may still have failed to follow another one.
+            if step in (APPLY, RESTARTED, RETRY) or (step == RESTORED and detail.get("restarted")):
                 n_tried, has_failed = 0, False
             elif step == TRIED:
                 n_tried += 1
@@ -345,10 +350,15 @@ def _open_to_lock(path: Path) -> int:
 
 
 def lines_of(path: Path) -> list[dict[str, Any] | None]:
+    """Its lines, None for one that is damaged, and for all of a file that its disk cannot read any more."""
     try:
         return read_lines(read_state_file(path))
     except FileNotFoundError:  # not asked before: another process may close the entry at any moment
         return []
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return [None]
 
 
 def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, Any] | None]) -> list[dict[str, Any]]:
@@ -378,6 +388,10 @@ def _n_flipped(path: Path) -> int:
         content = read_state_file(path)
     except FileNotFoundError:
         return 0
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        return 1
     return sum(not line or None in read_lines(line) for line in content.split(b"\n")[:-1] if line.endswith(b"}"))
 
 

@@ -65,7 +65,12 @@ def restart_as_it_is(target: Target, snapshot: Snapshot, entry: Entry) -> None:
 
 
 def follow(
-    stack: Stack, entry: Entry, restarted: Sequence[str], *, spent: Callable[[Tier, float], None] = lambda tier, s: None
+    stack: Stack,
+    entry: Entry,
+    restarted: Sequence[str],
+    *,
+    spent: Callable[[Tier, float], None] = lambda tier, s: None,
+    stop_if_asked: Callable[[], None] = lambda: None,
 ) -> tuple[str, ...]:
     """After a change: restarts the tiers that follow one of `restarted`, and waits until all that need one serve.
 
@@ -74,6 +79,7 @@ def follow(
 
     Raises:
         ApplyError: one does not come back, or does not serve any more.
+        Interrupted: what `stop_if_asked` raises, while one is waited for.
     """
     found = {snapshot.target: snapshot for snapshot in entry.snapshots}
     later = stale(stack.follows, [(name, True) for name in restarted])
@@ -83,7 +89,7 @@ def follow(
             with tier.asked():
                 if tier.name in later:
                     restart_as_it_is(tier.target, found[tier.name], entry)
-                _await_health(tier)
+                _await_health(tier, stop_if_asked)
         except TargetError as error:
             raise ApplyError(
                 f"{error.message} (after a restart of {', '.join(dict.fromkeys(restarted))}, which it needs)",
@@ -112,7 +118,7 @@ def settle(stack: Stack, is_stopped: Callable[[], bool]) -> None:
                 return
 
 
-def _await_health(tier: Tier) -> None:
+def _await_health(tier: Tier, stop_if_asked: Callable[[], None]) -> None:
     started = time.monotonic()
     while True:
         try:
@@ -122,4 +128,5 @@ def _await_health(tier: Tier) -> None:
             most_s = _AWAY_S if isinstance(error, UnavailableError) else _SETTLE_S
             if time.monotonic() > started + most_s:
                 raise
+        stop_if_asked()
         time.sleep(_POLL_S)

@@ -72,7 +72,7 @@ class Journal:
                     hint="name it with letters, digits, '.', '_' and '-'",
                 )
         require_own_folder(self._directory)
-        self._require_free(snapshots)
+        self.require_free(snapshots)
         pid = os.getpid()
         entry = Entry(
             path=self._directory / f"{snapshots[0].target}-{pid}-{time.time_ns()}.open",
@@ -106,7 +106,7 @@ class Journal:
             ) from error
         return entry
 
-    def _require_free(self, snapshots: Sequence[Snapshot]) -> None:
+    def require_free(self, snapshots: Sequence[Snapshot]) -> None:
         """That nothing of a dead Trimtab's is open on the servers of `snapshots`: no change is made over half of another.
 
         Raises:

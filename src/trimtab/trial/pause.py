@@ -22,7 +22,7 @@ _MAX_RUNS = 3
 def unless_paused(
     deadman: DeadMan, once: Callable[[], Trial], *, resync: Callable[[], None], say: Callable[[str], None]
 ) -> Trial:
-    """Runs `once`, and again when Trimtab stood still in it; what that took is the cost "failed" of the trial.
+    """Runs `once`, and again when Trimtab stood still in it; what that took without the pause is the cost "failed" of the trial.
 
     Args:
         deadman: knows of pauses.
@@ -47,12 +47,18 @@ def unless_paused(
             paused_s = deadman.paused_s()
             if not paused_s or _has_taken_all(trial):
                 return _with_lost(trial, lost_s) if lost_s else trial
-        lost_s += time.monotonic() - started
+        lost_s += _without(paused_s, time.monotonic() - started)
         say(f"Trimtab was suspended for {format_duration(paused_s)}: the trial is repeated")
     raise LoadError(
         "Trimtab was stopped in every run of a trial",
         hint="keep the machine from suspending, and do not stop the process; then start the command again",
     )
+
+
+def _without(paused_s: float, took_s: float) -> float:
+    """What a run took without the pause in it, which is none of the study's time: a clock that stops while the machine sleeps has
+    left it out already, and shows less than the pause."""
+    return took_s - paused_s if took_s > paused_s else took_s
 
 
 def _with_lost(trial: Trial, lost_s: float) -> Trial:

@@ -299,8 +299,10 @@ class TrialRoom:
         self._has_failed = False
         return seconds
 
-    def _look(self) -> tuple[Status, str, Fault] | None:
-        """What stands in the way of a trial; a target that somebody has stopped since the last one is brought up."""
+    def _look(self, costs: Costs) -> tuple[Status, str, Fault] | None:
+        """What stands in the way of a trial; a target that somebody has stopped since the last one is brought up, which the trial
+        pays for."""
+        started = time.monotonic()
         try:
             found = self._sentinel.before(self._runs.warmth.lost)
         except ForeignChangeError:
@@ -310,6 +312,7 @@ class TrialRoom:
             self._is_changed = True
             self._control()
             found = self._sentinel.before(self._runs.warmth.lost)
+            costs.add("other", time.monotonic() - started)
         return None if found is None else (Status.INFRASTRUCTURE, found.text, found.fault)
 
     def _changes(self, config: Config) -> Config:
@@ -318,7 +321,7 @@ class TrialRoom:
     def _check(self, draft: Draft) -> tuple[Status, str, Fault] | None:
         """Everything that can be known without touching the target. The baseline runs already: it needs no permission."""
         changes = self._changes(draft.config)
-        if (disturbed := self._look()) is not None or not changes:
+        if (disturbed := self._look(draft.costs)) is not None or not changes:
             return disturbed
         self._listener.step("check")
         started = time.monotonic()
@@ -357,6 +360,7 @@ class TrialRoom:
                 detail=lambda step: {"trial": draft.number, **step_detail(step, self._baseline, self._space)},
                 announced=self._announced,
                 spent=lambda step, seconds: draft.costs.add(step.tier.full_step("apply"), seconds),
+                stop_if_asked=self._runs.stop_if_asked,
             )
 
         try:
@@ -417,7 +421,7 @@ class TrialRoom:
         words = str(error).partition("\nhint: ")[0]
         # Before the way back: the log of another start does not tell what this config did.
         found = self._sentinel.examine(Status.FAILED_LOAD, f"{words}; with the settings as found the load runs")
-        self.restore()
+        costs.add("restore", self.restore())
         if not order.is_baseline and not isinstance(error, GeneratorError):
             self._settle(costs)
             if self._runs.works(self._workload, order, costs):

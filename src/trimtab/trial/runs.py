@@ -129,7 +129,7 @@ class Runs:
         Raises:
             Interrupted: somebody has asked to stop before that was known.
         """
-        started = time.monotonic()
+        self.begun_s = time.monotonic()
         try:
             self.stop_if_asked()
             self._reset(workload, costs)
@@ -144,7 +144,7 @@ class Runs:
         except (LoadError, ConnectionError):
             return False
         finally:
-            costs.add("failed", time.monotonic() - started)
+            costs.add("failed", time.monotonic() - self.begun_s)
         return True
 
     def _warn(self, result: LoadResult, plan: MeasurePlan) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from trimtab.units import counted
 __all__ = [
     "REMOVE",
     "as_target_error",
+    "followed",
     "forget_kept",
     "others_at",
     "reattach",
@@ -39,6 +40,7 @@ __all__ = [
     "tell_later",
     "undo",
     "ways_back",
+    "ways_on",
     "ways_out",
 ]
 
@@ -83,6 +85,12 @@ def ways_out(entry: Entry) -> str:
         f"`{recover} --show` lists what is open; `{recover} --retry {entry.study}` allows one more restart;"
         f" `{recover} --leave {entry.study}` keeps what the server has now"
     )
+
+
+def ways_on(entry: Entry, error: TargetError) -> str:
+    """What `error`, with which its undo ended, says should be done, and what a user can do besides."""
+    hint = error.hint or ""
+    return hint if "--show" in hint else "; ".join(filter(None, (hint, ways_out(entry))))
 
 
 def ways_back(entry: Entry) -> tuple[Snapshot, ...]:
@@ -146,15 +154,16 @@ def undo(entry: Entry, *, holder: str, is_tuner_gone: bool = True) -> str:
         return "nothing was taken back yet; the config stays applied"
     done: dict[str, Undone] = {}
     failed: list[TargetError] = []
+    locks = holder if is_tuner_gone else None
     for snapshot in ways_back(entry):
         try:
-            done[snapshot.target] = _restore(entry, snapshot, holder if is_tuner_gone else None)
+            done[snapshot.target] = _restore(entry, snapshot, locks)
         except Exception as error:  # noqa: BLE001 - of a plug-in, say: the other targets must not stay changed for it
             failed.append(as_target_error(error, f"target={snapshot.target!r} could not be put back"))
             continue
         if is_tuner_gone:
             entry.note_if_possible(RESTORED, {"target": snapshot.target, "restarted": done[snapshot.target].restarted})
-    failed += _followed(entry, done, holder if is_tuner_gone else None)
+    failed += followed(entry, done, lambda snapshot: _attached(entry, snapshot, locks))
     if entry.is_lossy:
         failed.append(
             RestoreError(
@@ -215,8 +224,7 @@ def _told(entry: Entry, failed: Sequence[TargetError]) -> TargetError:
     if all(isinstance(error, LockedError) for error in failed):
         return LockedError(message, hint=failed[0].hint)
     entry.note_if_possible(FAILED, {"error": message})
-    hint = failed[0].hint or ""
-    return RestoreError(message, hint=hint if "--show" in hint else "; ".join(filter(None, (hint, ways_out(entry)))))
+    return RestoreError(message, hint=ways_on(entry, failed[0]))
 
 
 def _text(entry: Entry, done: Sequence[Undone]) -> str:
@@ -275,16 +283,24 @@ def others_at(entry: Entry, snapshots: Sequence[Snapshot]) -> Iterator[Entry]:
             yield other
 
 
-def _followed(entry: Entry, done: Mapping[str, Undone], holder: str | None) -> list[TargetError]:
-    """Restarts the targets that follow one which was restarted; what failed."""
+def followed(
+    entry: Entry, done: Mapping[str, Undone], reach: Callable[[Snapshot], AbstractContextManager[Target]]
+) -> list[TargetError]:
+    """Restarts the targets that follow one which was restarted on the way back; what failed.
+
+    Args:
+        entry: open.
+        done: what was just taken back, by target.
+        reach: gives a target to whoever restarts it.
+    """
     found = {snapshot.target: snapshot for snapshot in entry.snapshots}
     failed: list[TargetError] = []
     for name in left_behind(entry, done):
         try:
-            with _attached(entry, found[name], holder) as target:
+            with reach(found[name]) as target:
                 restarts_of(entry, name)()
                 restart_as_it_is(target, found[name], entry)
-        except (TrimtabError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - of a plug-in, say: the others must not stay behind for it
             failed.append(as_target_error(error, f"target={name!r} could not be restarted"))
     return failed
 
@@ -330,7 +346,7 @@ def tell_later(state_dir: Path, text: str) -> None:
 
 
 def take_news(state_dir: Path) -> Sequence[str]:
-    """What was kept for the next command, oldest first; each is told once.
+    """What was kept for the next command, oldest first; each is told once, or where its file cannot be removed, each time.
 
     Raises:
         UsageError: the file is not this user's.
@@ -338,7 +354,8 @@ def take_news(state_dir: Path) -> Sequence[str]:
     path = _news_file(state_dir)
     try:
         lines = read_lines(read_state_file(path))
-    except (FileNotFoundError, NotADirectoryError):  # not asked before: another command may take them at any moment
+    except OSError:  # not asked before: another command may take them at any moment. What is only told stops no restore
         return ()
-    path.unlink(missing_ok=True)
+    with suppress(OSError):  # a disk that has become read-only
+        path.unlink(missing_ok=True)
     return tuple(str(line["text"]) for line in lines if line is not None and "text" in line)

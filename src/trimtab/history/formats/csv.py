@@ -10,7 +10,14 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.base import MAX_LINE_BYTES, Imported, file_of, refuse
-from trimtab.history.formats.partial import NOT_KNOWN, measurement_of, scored, status_without_verdict, study_of
+from trimtab.history.formats.partial import (
+    NOT_KNOWN,
+    measurement_of,
+    of_one_kind,
+    scored,
+    status_without_verdict,
+    study_of,
+)
 from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy, StudyRecord
 from trimtab.history.rows import target_kinds
@@ -28,6 +35,7 @@ _FIGURE = "figure"
 """The cost or score that a program in a session reports."""
 _METRICS = ("throughput", "latency_mean", "latency_p50", "latency_p95", "latency_p99", _FIGURE)
 _COUNTS = ("n_ok", "n_error", "n_timed_out", "is_steady", "warmup_s", "window_start_s", "window_end_s")
+_KNOWN = (*_STUDY, *_TRIAL, *(f"{name}{end}" for name in _METRICS for end in ("", "_low", "_high", "_se")), *_COUNTS)
 _CONFIG, _COST = "config.", "cost."
 _LOST = ("csv: left out were settings, space, verdict and events of the studies, and of the trials effective values, "
          "context features, histograms, series, figures by label, counters and versions")  # fmt: skip
@@ -49,13 +57,7 @@ class CsvFormat:
             rows += [_row(study.record, trial) for trial in study.trials]
             if not study.trials:
                 empty.append(study.record.name)
-        known = [
-            *_STUDY,
-            *_TRIAL,
-            *(f"{name}{end}" for name in _METRICS for end in ("", "_low", "_high", "_se")),
-            *_COUNTS,
-        ]
-        names = list(dict.fromkeys([*known, *sorted({name for row in rows for name in row if name not in set(known)})]))
+        names = [*_KNOWN, *sorted({name for row in rows for name in row} - set(_KNOWN))]
         with open(place, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow([_head(name) for name in names])
@@ -65,7 +67,7 @@ class CsvFormat:
         return (_LOST,)
 
     def read(self, place: str) -> Imported:
-        """Rows may stand in any order, as a spreadsheet has sorted them."""
+        """Rows may stand in any order, as a spreadsheet has sorted them; those without a filled cell are none."""
         path = file_of(place)
         imported = Imported(())
         imported.studies = self._studies(str(path), imported)
@@ -78,7 +80,7 @@ class CsvFormat:
                 lines = iter(lambda: _short_line(file.readline(MAX_LINE_BYTES + 1)), "")
                 reader = csv.reader(lines, strict=True)
                 layout = _layout([_name(name) for name in next(reader, [])], imported)
-                rows = (layout.named(cells, number) for number, cells in enumerate(reader, 2) if cells)
+                rows = (layout.named(cells, number) for number, cells in enumerate(reader, 2) if any(cells))
                 groups: dict[tuple[Value | None, Value | None], list[Mapping[str, Value]]] = {}
                 for row in rows:
                     groups.setdefault((row.get("study"), row.get("created_at")), []).append(row)
@@ -166,9 +168,8 @@ class _Layout:
 def _layout(names: Sequence[str], imported: Imported) -> _Layout:
     if len(set(names)) < len(names) or not names:
         raise ValueError("the header line is empty, or names a column twice")
-    known = {*_STUDY, *_TRIAL, *_COUNTS, *(f"{name}{end}" for name in _METRICS for end in ("", "_low", "_high", "_se"))}
     if any(name.startswith(_CONFIG) for name in names) or {"study", "number", "status"} <= set(names):
-        unknown = [name for name in names if name not in known and not name.startswith((_CONFIG, _COST))]
+        unknown = [name for name in names if name not in _KNOWN and not name.startswith((_CONFIG, _COST))]
         if unknown:
             imported.note(f"csv: columns that are not known were left out: {', '.join(unknown)[:200]}")
         return _Layout(names)
@@ -187,7 +188,7 @@ def _study(rows: Sequence[Mapping[str, Value]], layout: _Layout, imported: Impor
     first = rows[0]
     measured = next((name for name in METRICS if name in layout.names), "latency_mean")
     objective = Objective.parse(str(first.get("objective", measured)))
-    trials = [_with_figure(_trial(row, index), objective) for index, row in enumerate(rows)]
+    trials = of_one_kind([_with_figure(_trial(row, index), objective) for index, row in enumerate(rows)])
     trials.sort(key=lambda trial: trial.number)
     if "loss" not in layout.names:
         trials = scored(trials, objective)

@@ -14,7 +14,15 @@ from trimtab.measure import Interval, Measurement
 from trimtab.records import Context, Machine, Objective, Role, Trial, Verdict
 from trimtab.space import Config, Knob, KnobKind, Space, Value
 
-__all__ = ["NOT_KNOWN", "measurement_of", "performance_of", "scored", "status_without_verdict", "study_of"]
+__all__ = [
+    "NOT_KNOWN",
+    "measurement_of",
+    "of_one_kind",
+    "performance_of",
+    "scored",
+    "status_without_verdict",
+    "study_of",
+]
 
 NOT_KNOWN = Interval(math.nan, math.nan, math.nan)
 """A figure that the file does not hold."""
@@ -66,6 +74,26 @@ def scored(trials: Sequence[Trial], objective: Objective) -> list[Trial]:
         loss = objective.loss(value, baseline)
         found.append(replace(trial, loss=loss if math.isfinite(loss) else None))
     return found
+
+
+def of_one_kind(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials; where a knob has values of several kinds, such as 8 and auto, with texts for all of them: it is a choice."""
+    configs = [trial.config for trial in trials]
+    mixed = {name for name in _names(configs) if len({_kind(config[name]) for config in configs if name in config}) > 1}
+    if not mixed:
+        return list(trials)
+    texts = [
+        Config({name: _text(value) if name in mixed else value for name, value in each.items()}) for each in configs
+    ]
+    return [replace(trial, config=config) for trial, config in zip(trials, texts, strict=True)]
+
+
+def _kind(value: Value) -> type:
+    return bool if isinstance(value, bool) else str if isinstance(value, str) else float
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def status_without_verdict(status: str, imported: Imported, name: str) -> str:
@@ -123,7 +151,7 @@ def _knob(name: str, values: Sequence[Value]) -> Knob:
         return Knob(name=name, kind=KnobKind.BOOLEAN, default=values[0])
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(numbers) < len(values):
-        texts = list(dict.fromkeys(str(value) for value in values))
+        texts = list(dict.fromkeys(_text(value) for value in values))
         return Knob(name=name, kind=KnobKind.CHOICE, choices=tuple(texts), default=texts[0])
     if not all(math.isfinite(number) for number in numbers):
         raise SpaceError(f"knob {name}: a value is not finite", hint="leave such trials out")

@@ -42,14 +42,15 @@ def cell_of(value: Value) -> str:
 
 
 def value_of(text: str) -> Value:
-    """What `text_of` was given. Other programs' texts are taken too: what is not a number is a text.
+    """What `text_of` was given. Other programs' texts are taken too: what is not a number is a text, but for the truth values of
+    spreadsheets and of Python: TRUE, True.
 
     Raises:
         ValueError: a number too large, or quotes that are not closed.
     """
     text = text.strip()
-    if text in _WORDS:
-        return _WORDS[text]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if text.startswith('"'):
         found = json.loads(text)
         if not isinstance(found, str):

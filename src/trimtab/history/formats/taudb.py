@@ -33,10 +33,10 @@ from trimtab.history.formats.jsonl import (
     trial_from_json,
     trial_to_json,
 )
-from trimtab.history.formats.partial import measurement_of, scored, study_of
+from trimtab.history.formats.partial import measurement_of, of_one_kind, scored, study_of
 from trimtab.history.formats.scalar import text_of, value_of
 from trimtab.history.formats.taudb_schema import DATA_SOURCE, SCHEMA_VERSION, TABLES, metadata, tables
-from trimtab.history.record import StudyCopy, StudyRecord
+from trimtab.history.record import StudyCopy
 from trimtab.history.rows import target_kinds
 from trimtab.history.schema import make_engine
 from trimtab.measure import Interval
@@ -302,7 +302,8 @@ def _foreign_study(connection: Connection, trial_id: int, name: str, imported: I
         )
         for number, (timer, config) in enumerate(configs.items())
     ]
-    record: StudyRecord = study_of(name=name, objective=known, configs=list(configs.values()))
+    trials = of_one_kind(trials)
+    record = study_of(name=name, objective=known, configs=[trial.config for trial in trials])
     return StudyCopy(record, scored(trials, objective))
 
 

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.base import MAX_LINE_BYTES, Imported, file_of, refuse
-from trimtab.history.formats.partial import measurement_of, performance_of, scored, study_of
+from trimtab.history.formats.partial import measurement_of, of_one_kind, performance_of, scored, study_of
 from trimtab.history.formats.scalar import text_of, value_of
 from trimtab.history.record import StudyCopy
 from trimtab.measure import Interval
@@ -151,7 +151,7 @@ def _study(section: _Section, imported: Imported) -> StudyCopy:
         raise ValueError(f"columns names {counted(len(columns), 'value')}, the lines have {width}")
     imported.note("text: it holds no roles; trials of the first config are taken as the baseline")
     objective = Objective.parse(headers.get("objective", _LESS_IS_BETTER))
-    trials = [_trial(number, columns, row, objective) for number, row in enumerate(section.rows)]
+    trials = of_one_kind([_trial(number, columns, row, objective) for number, row in enumerate(section.rows)])
     trials = [
         replace(trial, role=Role.BASELINE if trial.config == trials[0].config else Role.SEARCH) for trial in trials
     ]

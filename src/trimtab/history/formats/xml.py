@@ -16,7 +16,14 @@ from typing import Any
 
 from trimtab.errors import UsageError
 from trimtab.history.formats.base import Imported, file_of, refuse
-from trimtab.history.formats.partial import measurement_of, performance_of, scored, status_without_verdict, study_of
+from trimtab.history.formats.partial import (
+    measurement_of,
+    of_one_kind,
+    performance_of,
+    scored,
+    status_without_verdict,
+    study_of,
+)
 from trimtab.history.formats.scalar import cell_of, value_of
 from trimtab.history.record import StudyCopy
 from trimtab.history.rows import target_kinds
@@ -188,7 +195,7 @@ def _study(data: Any, imported: Imported) -> StudyCopy:
     objective = Objective.parse(data.get("objective", _LESS_IS_BETTER))
     context = Context(_text(data.get("workload", "")), int(_whole(data.get("clients", "0"))))
     entries = [entry for raw in data.findall("RawData") for entry in raw.findall("Data")]
-    trials = [_trial(number, entry, objective, context) for number, entry in enumerate(entries)]
+    trials = of_one_kind([_trial(number, entry, objective, context) for number, entry in enumerate(entries)])
     app_name = (metadata.findtext("AppName") or "").strip()
     record = study_of(
         name=_text(data.get("name") or app_name) or "harmony",

@@ -57,8 +57,9 @@ async function api(path, body) {
     askToken();
     throw new Error("the server asks for a token");
   }
-  const found = answer.headers.get("content-type").includes("json") ? await answer.json() : await answer.text();
-  if (!answer.ok) throw new Error(found.hint ? `${found.detail}; ${found.hint}` : found.detail);
+  const kind = answer.headers.get("content-type") || ""; // a proxy answers with a page of its own, or with nothing
+  const found = kind.includes("json") ? await answer.json() : await answer.text();
+  if (!answer.ok) throw new Error([found.detail || `the server answered with status=${answer.status}`, found.hint].filter(Boolean).join("; "));
   return found;
 }
 

@@ -1,0 +1,104 @@
+"""What a trial costs of the study's budget: what was spent for it, and no time in which nothing was done."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.hand_clock import HandClock
+from tests.trial.test_pause import ended
+from tests.trial.test_room import PLAN, Bench
+from trimtab.errors import LoadError, TargetError
+from trimtab.records import Fault, Role, Status, Trial
+from trimtab.systems import Disturbance, Evidence
+from trimtab.testing.fake_target import FakeTarget
+from trimtab.testing.fake_workload import FakeRatedWorkload
+from trimtab.trial.pause import unless_paused
+from trimtab.workload import StartState
+
+
+class Dying(FakeTarget):
+    """Like a server that somebody has killed before the next trial; to bring it up takes a moment."""
+
+    def evidence(self) -> Evidence:
+        return Evidence()
+
+    def disturbances(self) -> tuple[Disturbance, ...]:
+        if not self.counts["restore"]:
+            raise TargetError("connection refused")
+        return ()
+
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
+
+def test_a_server_that_is_brought_up_before_a_trial_costs_that_time(tmp_path: Path) -> None:
+    """It may have to replay its log for minutes, of which the budget would know nothing."""
+    bench, said = Bench(tmp_path), list[str]()
+    bench.target = Dying(slow_s=0.02)
+    with bench.room(say=said.append) as room:
+        trial = room.run(bench.baseline, number=0, role=Role.BASELINE, plan=PLAN, seed=7, hand_over=True)
+    assert trial.status is Status.OK
+    assert said[0] == "the target does not answer between two trials: connection refused; it is restored"
+    assert trial.cost_s["other"] >= 0.02
+
+
+def test_the_way_back_from_a_config_with_which_the_load_cannot_be_run_is_the_trials(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, slow_s=0.02)
+
+    def full(second: int) -> None:
+        if bench.target.values["cache"] == 256:
+            raise LoadError("the load cannot connect: too many users")
+
+    bench.workload.on_second = full
+    trial = bench.run(cache=256)
+    assert trial.status is Status.FAILED_LOAD
+    assert trial.cost_s["restore"] >= 0.02
+
+
+def test_fresh_data_is_paid_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before the load is tried without the config that it could not be run with."""
+    bench, clock = Bench(tmp_path), HandClock()
+    workload = bench.workload = FakeRatedWorkload(bench.target.speed)
+    for module in ("room", "runs", "start_state"):
+        monkeypatch.setattr(import_module(f"trimtab.trial.{module}"), "time", clock)
+
+    def reset(*arguments: object) -> StartState:
+        clock.sleep(30.0)
+        return StartState("copied", 30.0)
+
+    def full(second: int) -> None:
+        if bench.target.values["cache"] == 256:
+            raise LoadError("the load cannot connect: too many users")
+
+    monkeypatch.setattr(FakeRatedWorkload, "reset", reset)
+    workload.on_second = full
+    trial = bench.run(cache=256)
+    assert trial.status is Status.FAILED_LOAD
+    assert (trial.cost_s["reset"], trial.cost_s["failed"]) == (120.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("took_s", "paused_s", "lost_s"),
+    [
+        (3620.0, 3600.0, 20.0),  # Ctrl-Z for an hour
+        (20.0, 3600.0, 20.0),  # the machine has slept: its clock stood still
+    ],
+)
+def test_a_pause_costs_nothing(monkeypatch: pytest.MonkeyPatch, took_s: float, paused_s: float, lost_s: float) -> None:
+    clock, pauses = HandClock(), iter([0.0, paused_s, 0.0, 0.0])
+    monkeypatch.setattr(import_module("trimtab.trial.pause"), "time", clock)
+
+    class Watching:
+        @staticmethod
+        def paused_s() -> float:
+            return next(pauses)
+
+    def once() -> Trial:
+        clock.sleep(took_s)
+        return ended(Status.OK, Fault.NONE)
+
+    trial = unless_paused(Watching(), once, resync=lambda: None, say=lambda text: None)  # type: ignore[arg-type]
+    assert trial.cost_s == {"failed": lost_s}
