@@ -207,14 +207,16 @@ int tt_wait(tt_session *s, double seconds) {
 
 /* ---- the conversation */
 
-/* Gain and proof stand in every answer. */
-static const char *take_best(tt_session *s) {
-    const char *best = tt_member(s->answer.text, "best");
+/* Takes gain and proof of a best config; gives its values. */
+static const char *take_gain(tt_session *s, const char *best) {
     const char *gain = tt_member(best, "gain"), *proven = tt_member(best, "is_proven");
     s->gain = gain ? tt_number_at(gain) : 1;
     s->is_proven = proven && strncmp(proven, "true", 4) == 0;
     return tt_member(best, "config");
 }
+
+/* The best config stands in every answer. */
+static const char *take_best(tt_session *s) { return take_gain(s, tt_member(s->answer.text, "best")); }
 
 int tt_launch(tt_session *s) {
     tt_buffer body = {0};
@@ -371,16 +373,9 @@ int tt_fail(tt_session *s, const char *status, const char *reason) {
 int tt_best(tt_session *s) {
     tt_buffer path = {0};
     int outcome = tt_path_of(s, &path, "/best");
-    const char *config, *gain, *proven;
     if (outcome == 0) outcome = tt_request(s, "GET", path.text, NULL);
     tt_buffer_free(&path);
-    if (outcome < 0) return outcome;
-    config = tt_member(s->answer.text, "config");
-    gain = tt_member(s->answer.text, "gain");
-    proven = tt_member(s->answer.text, "is_proven");
-    s->gain = gain ? tt_number_at(gain) : 1;
-    s->is_proven = proven && strncmp(proven, "true", 4) == 0;
-    return tt_take_config(s, config);
+    return outcome < 0 ? outcome : tt_take_config(s, take_gain(s, s->answer.text));
 }
 
 double tt_gain(const tt_session *s) { return s->gain; }
