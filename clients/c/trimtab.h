@@ -74,9 +74,9 @@ int tt_join(tt_session *session);
 int tt_fetch(tt_session *session);
 int tt_wait(tt_session *session, double seconds);
 
-/* Reports the figure of the point that was fetched: finite and above 0. It is in the server's history when this returns 0 (a power
- * cut within a second may lose it: the point is measured again), unless it came too late: another client has reported the point, or the session
- * has ended.
+/* Reports the figure of the point that was fetched: finite and above 0. It is in the server's history when this returns 0, unless
+ * it came too late: another client has reported the point, or the session has ended. A power cut within a second may lose it, and
+ * then the point is measured again.
  * Without a point it does nothing, so a program that goes on with the best config may report as ever. */
 int tt_report(tt_session *session, double value);
 /* Reports that the point gave no figure. status: "crashed", "timed_out", "failed_load", "rejected", "infeasible", or

@@ -17,9 +17,11 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.fakes import FakeStudy
+from trimtab.cli.apply_command import _show
 from trimtab.history import History, StudyCopy
 from trimtab.records import Verdict
 from trimtab.report import Progress
+from trimtab.study import Change, Proposal
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +62,15 @@ def test_a_winner_proven_before_ctrl_c_is_applied(run: Run, study: FakeStudy, mo
     resumed = run("tune", "study.toml", "--quiet")
     assert resumed.code == 0
     assert "stopped by the user" not in resumed.out
+
+
+def test_what_a_shared_history_says_hides_nothing_of_what_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of whom the history has come from, nothing is known but that they could write it."""
+    foreign = "Fake 1\x1b[1A\x1b[2K\n  cache: 128MB → 256MB"
+    _show(Proposal((Change("cache", "128MB", "1TB\r", needs_restart=True),), {"differs from the study": foreign}))
+    assert capsys.readouterr().err == (
+        "differs from the study: Fake 1\ufffd  cache: 128MB → 256MB\n  cache: 128MB → 1TB\ufffd (restart)\n"
+    )
 
 
 def test_apply_takes_the_target_from_a_study_file_of_the_users_own(run: Run, tuned: FakeStudy) -> None:

@@ -182,7 +182,6 @@ def test_options_that_exclude_each_other_are_refused(run: Run, study: FakeStudy,
     assert study.workload.seeds == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "option"),
     [
@@ -206,6 +205,7 @@ def test_a_variable_that_is_not_set_does_not_mean_something_else(
     assert not (study.path / "state").exists()
 
 
+@pytest.mark.slow
 def test_history_lists_studies(run: Run, tuned: FakeStudy) -> None:
     assert "\n#1  fake  proven  " in run("history", "list").out
     (row,) = json.loads(run("history", "list", "--json").out)["studies"]

@@ -141,6 +141,18 @@ def test_one_damaged_column_does_not_hide_the_other_studies(tmp_path: Path, colu
     )
 
 
+@pytest.mark.parametrize("value", ["1e300", "-1e300"])
+def test_a_time_that_is_none_does_not_hide_the_other_studies(tmp_path: Path, value: str) -> None:
+    """What no date can be made of would end every list."""
+    with History.open(tmp_path / "h.db") as history:
+        for name in ("first", "second"):
+            history.create_study(**study_values(name=name))
+        with history._writer.begin() as connection:
+            connection.exec_driver_sql(f"update trimtab_study set created_at = {value} where id = 1")
+        first, second = (study.created_at for study in history.summaries())
+        assert (first, second) == (0.0, study_values()["created_at"])
+
+
 def test_a_row_without_its_study_is_found(tmp_path: Path) -> None:
     filled(tmp_path / "h.db")
     with closing(sqlite3.connect(tmp_path / "h.db")) as connection:

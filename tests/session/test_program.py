@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -195,6 +196,7 @@ def test_colours_are_no_figures(printed: str) -> None:
         ("[  5]  0.00-10.00 sec  10.9 GBytes  9.41 Gbits/sec", "Gbits/sec"),
         ("took 12.5ms", "ms"),
         ("took 950 µs", "µs"),
+        ("took 950 msec", "msec"),
         ("1.2k ops", "k"),
         ("1.2M/s", "M"),
         ("7 hits", ""),
@@ -255,9 +257,9 @@ def test_how_long_it_took_is_not_known_where_trimtab_was_stopped_meanwhile() -> 
 def test_what_keeps_a_run_from_its_end_is_said() -> None:
     """Else one looks for what the program itself waits for."""
     held = "it has ended, but what it has started in the background holds its output open; let that print elsewhere"
-    for code, why in (("sleep 60", ""), ("sleep 60 & echo 1", f": {held}")):
-        ran = Program(command=("sh", "-c", code), timeout_s=0.3).run(Config({}))
-        assert (ran.status, ran.reason) == ("timed_out", f"not done after 300ms{why}")
+    for code, timeout_s, why in (("sleep 60", 0.3, "300ms"), ("sleep 60 & echo 1", 1.0, f"1s: {held}")):
+        ran = Program(command=("sh", "-c", code), timeout_s=timeout_s).run(Config({}))
+        assert (ran.status, ran.reason) == ("timed_out", f"not done after {why}")
 
 
 def test_a_program_that_only_one_value_names_fails_that_config_only(tmp_path: Path) -> None:
@@ -268,6 +270,15 @@ def test_a_program_that_only_one_value_names_fails_that_config_only(tmp_path: Pa
         assert ran == Outcome(None, f"the program {name!r} cannot be run: {why}", "crashed")
         with pytest.raises(UsageError, match=f"cannot be run: {why}\nhint: give its path"):
             Program(command=(name, "{x}")).run(Config({"x": 1}))
+
+
+def test_no_config_is_blamed_where_nothing_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(words: list[str]) -> subprocess.Popen[bytes]:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(program, "_started", no_memory)
+    with pytest.raises(UsageError, match="the program 'true' cannot be run: Cannot allocate memory"):
+        Program(command=("{tool}",)).run(Config({"tool": "true"}))
 
 
 def test_a_program_that_may_not_be_killed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -330,6 +330,18 @@ def test_where_reals_must_add_up_nothing_is_drawn_in_vain(monkeypatch: pytest.Mo
     assert sum(looks) < 1000
 
 
+def test_a_real_that_is_given_its_value_leaves_others_spread_as_ever() -> None:
+    """Repair would put what it moves on the edge of what the other constraint leaves."""
+    knobs = [real("a", 0.0, 1.0, default=0.25), integer("b", 0, 1000), integer("c", 0, 1000)]
+    space = Space(knobs, [Constraint("a == 0.25"), Constraint("b + c <= 1000")])
+    configs = space.sample(200, np.random.default_rng(1))
+    assert {config["a"] for config in configs} == {0.25}
+    assert sum(int(config["b"]) + int(config["c"]) >= 995 for config in configs) < 20
+    found = space.neighbours({"a": 0.25, "b": 500, "c": 500}, np.random.default_rng(1), 20, radius=0.1)
+    assert len(found) == 20
+    assert all(map(space.is_feasible, found))
+
+
 def test_repair_leaves_what_no_constraint_speaks_of() -> None:
     space = tight()
     bad: dict[str, Value] = {"size": 2**20, "n": 40, "cost": 4.0, "jit": False, "above": 1, "mode": "z", "free": 777}

@@ -302,6 +302,46 @@ def test_an_entry_that_the_disk_can_read_in_one_file_only_is_undone_by_that(
     assert open_changes(state) == []
 
 
+@pytest.mark.parametrize("broken", [".open", ".copy"])
+def test_a_line_that_is_damaged_in_the_file_that_is_left_keeps_the_entry_open(
+    broken: str, fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it announced nobody knows any more."""
+    state, read = fake.path / "state", read_state_file
+    entry = dead_entry(fake, monkeypatch)
+    left = entry.path.with_suffix(".copy" if broken == ".open" else ".open")
+    head, step = left.read_bytes().splitlines(keepends=True)
+    left.write_bytes(head + step.replace(b"999", b"998"))
+
+    def failing(path: Path) -> bytes:
+        if path.suffix == broken:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path)
+
+    monkeypatch.setattr("trimtab.trial.entry.read_state_file", failing)
+    done, (stuck,) = recover(state)
+    assert not done
+    assert "what is ours is not known for certain" in stuck.error.message
+    assert [each.path for each in open_changes(state)] == [entry.path]
+
+
+def test_a_rollback_file_that_the_disk_cannot_read_is_one_that_is_damaged(
+    fake: FakeStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = fake.path / "state"
+    (state / "rollback").mkdir(0o700, parents=True)
+    (state / "rollback" / "old.json").touch(0o600)
+
+    def failing(path: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("trimtab.study.rollback_point.read_state_file", failing)
+    unread: list[TargetError] = []
+    assert extract(state, fake.path / "out", unread) == []
+    (error,) = unread
+    assert error.message.endswith("/rollback/old.json' cannot be used: its disk cannot read it")
+
+
 @pytest.mark.parametrize(
     ("ways", "shown_of_others"),
     [

@@ -9,12 +9,13 @@ from tests.systems.mysql_shapes import MARIADB_ROWS
 from tests.systems.test_mysql_catalogue import BOUNDS, MARIADB, mysql_states
 from trimtab.space import Config, Space
 from trimtab.systems.base import KnobState
+from trimtab.systems.gate import check_config
 from trimtab.systems.knobs import knob_states
 from trimtab.systems.mysql.catalogue import CATALOG, Facts
 from trimtab.systems.mysql.settings import read_settings
 from trimtab.systems.mysql.variables import from_mariadb
 from trimtab.systems.plays import fitting_plays, shipped_plays
-from trimtab.systems.rules import advised, constraints, memory_of
+from trimtab.systems.rules import advised, check_rules, constraints, memory_of
 
 FACTS = {
     **BOUNDS, "clients": 32.0, "read_share": 0.5, "analytic": 0.0, "ssd": 1.0, "hdd": 0.0, "version": 800.0, "mariadb": 0.0,
@@ -82,14 +83,25 @@ def test_plays_keep_to_what_is_tuned_where_the_study_file_does_not_say() -> None
 def test_a_query_cache_in_use_is_switched_off_in_a_way_that_outlasts_a_start() -> None:
     """A server whose files give it a size starts with it on, whatever type they say."""
     in_use = mariadb_states(query_cache_type="ON", query_cache_size=str(64 * MIB))
-    assert in_use["query_cache_type"].knob.choices == ("ON", "DEMAND")
-    assert mariadb_states()["query_cache_type"].knob.choices == ("OFF", "ON", "DEMAND")
+    (rule,) = constraints(CATALOG, ("query_cache_type",), in_use, {}, product="mariadb")
+    space = Space([in_use["query_cache_type"].knob], [rule])
+    choices = in_use["query_cache_type"].knob.choices
+    assert [each for each in choices if space.is_feasible(Config({"query_cache_type": each}))] == ["ON", "DEMAND"]
+    assert tuple(constraints(CATALOG, ("query_cache_type",), mariadb_states(), {}, product="mariadb")) == ()
     size, facts = Size(4, 1 << 30, 12, 0.1, analytic=False), {"version": 1011.0, "mariadb": 1.0}
     play = {"no_query_cache": PLAYS["no_query_cache"]}
     assert left_out(CATALOG, play, lambda _: in_use, facts, product="mariadb", sizes=[size]).tried == set(play)
     found = advice(in_use, OF_MARIADB)
     assert found["query_cache_size"] == 0
     assert "query_cache_type" not in found
+
+
+def test_a_query_cache_that_a_trial_has_switched_on_can_be_switched_off_by_the_next_one() -> None:
+    """A trial begins with what the one before has left: OFF was none of the choices of a server on which it was ON."""
+    now = mariadb_states(query_cache_type="ON", query_cache_size=str(64 * MIB))
+    off = Config({"query_cache_type": "OFF"})
+    check_config(off, now)
+    check_rules(CATALOG, off, now, OF_MARIADB, product="mariadb")
 
 
 def test_no_join_buffer_is_tried_beyond_what_the_server_gives() -> None:

@@ -205,6 +205,20 @@ def test_a_crash_of_which_only_the_log_tells_is_the_configs(
     assert [each.fault for each in classified(line, target.catalog.log)] == faults
 
 
+@pytest.mark.parametrize(
+    ("why", "fault"),
+    [
+        ('"code":2,"codeName":"BadValue","errmsg":"cacheSizeGB must be greater than 0.25"', Fault.CONFIG),
+        ('"code":38,"codeName":"FileNotOpen","errmsg":"Failed to open /var/log/mongodb/mongod.log"', Fault.ENVIRONMENT),
+    ],
+)
+def test_a_mongod_that_cannot_write_its_log_blames_no_config(why: str, fault: Fault, tmp_path: Path) -> None:
+    """It ends with the same words as one that refuses a setting."""
+    said = f'{{"s":"F","id":20574,"msg":"Error during global initialization","attr":{{"error":{{{why}}}}}}}'
+    target = plugins.load("targets", "mongodb").from_settings("x", {"memory": "1GiB"}, state_dir=tmp_path)
+    assert [each.fault for each in classified(said, target.catalog.log)] == [fault]
+
+
 REDIS_6_CLI = """#!/bin/sh
 case "$1" in
   "") while read -r config get name more; do

@@ -99,6 +99,7 @@ def test_a_connector_is_known_by_all_that_tomcat_takes_for_http(
     assert written.content.decode() == "/>".join(ends)
 
 
+AJP = '<Connector port="8009" protocol="AJP/1.3"/>'
 VIRTUAL = '<Executor name="v" className="org.apache.catalina.core.StandardVirtualThreadExecutor"/>'
 
 
@@ -109,6 +110,9 @@ VIRTUAL = '<Executor name="v" className="org.apache.catalina.core.StandardVirtua
         ('<Connector port="8080" useVirtualThreads="false"/>', {"maxThreads", "minSpareThreads"}),
         (f'{VIRTUAL}<Connector port="8080" executor="v"/>', set()),
         ('<Executor name="p"/><Connector port="8080" executor="p"/>', {"executorMaxThreads"}),
+        (f'{AJP}<Connector port="8080" useVirtualThreads="false"/>', {"maxThreads", "minSpareThreads"}),
+        (f'{AJP}<Connector port="8080" useVirtualThreads="true"/>', set()),
+        (f'<Connector port="8443" protocol="{NIO}"/><Connector protocol="HTTP/1.1" useVirtualThreads="true"/>', set()),
     ],
 )
 def test_virtual_threads_have_no_number(

@@ -99,6 +99,7 @@ def test_the_stop_file_counts_while_a_tier_that_was_away_is_waited_for(
 
 
 def test_so_it_does_while_one_is_waited_for_after_a_change(stack: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what is stopped is the study: the reason names no tier."""
     clock = HandClock()
     monkeypatch.setattr(import_module("trimtab.trial.follow"), "time", clock)
 
@@ -107,7 +108,7 @@ def test_so_it_does_while_one_is_waited_for_after_a_change(stack: Following, mon
         raise UnavailableError("it answers 503")
 
     monkeypatch.setattr(stack.targets["web"], "health", away)
-    with stack.room() as room, pytest.raises(Interrupted, match="stopped by the kill switch"):
+    with stack.room() as room, pytest.raises(Interrupted, match="^stopped by the kill switch"):
         stack.run(room, db__cache=256)
     assert clock.now_s < 1.0
     assert stack.values() == stack.found

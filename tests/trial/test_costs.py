@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -80,15 +81,23 @@ def test_fresh_data_is_paid_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (trial.cost_s["reset"], trial.cost_s["failed"]) == (120.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("took_s", "paused_s", "lost_s"),
-    [
-        (3620.0, 3600.0, 20.0),  # Ctrl-Z for an hour
-        (20.0, 3600.0, 20.0),  # the machine has slept: its clock stood still
-    ],
-)
-def test_a_pause_costs_nothing(monkeypatch: pytest.MonkeyPatch, took_s: float, paused_s: float, lost_s: float) -> None:
-    clock, pauses = HandClock(), iter([0.0, paused_s, 0.0, 0.0])
+class SleepingClock(HandClock):
+    """Of a machine that has slept for a while: of its clocks only that since its start has gone on."""
+
+    CLOCK_BOOTTIME = time.CLOCK_BOOTTIME
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asleep_s = 0.0
+
+    def clock_gettime(self, clock: int) -> float:
+        return self.now_s + (self.asleep_s if clock == self.CLOCK_BOOTTIME else 0.0)
+
+
+@pytest.mark.parametrize(("slept_s", "stopped_s"), [(60.0, 0.0), (3600.0, 0.0), (0.0, 3600.0), (60.0, 60.0)])
+def test_a_pause_costs_nothing(monkeypatch: pytest.MonkeyPatch, slept_s: float, stopped_s: float) -> None:
+    """Neither by Ctrl-Z nor of a machine that sleeps, be it longer or shorter than the run."""
+    clock, pauses = SleepingClock(), iter([0.0, slept_s + stopped_s, 0.0, 0.0])
     monkeypatch.setattr(import_module("trimtab.trial.pause"), "time", clock)
 
     class Watching:
@@ -97,8 +106,9 @@ def test_a_pause_costs_nothing(monkeypatch: pytest.MonkeyPatch, took_s: float, p
             return next(pauses)
 
     def once() -> Trial:
-        clock.sleep(took_s)
+        clock.sleep(100.0 + stopped_s)
+        clock.asleep_s += slept_s
         return ended(Status.OK, Fault.NONE)
 
     trial = unless_paused(Watching(), once, resync=lambda: None, say=lambda text: None)  # type: ignore[arg-type]
-    assert trial.cost_s == {"failed": lost_s}
+    assert trial.cost_s == {"failed": 100.0}

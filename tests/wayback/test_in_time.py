@@ -10,8 +10,9 @@ import pytest
 from tests.hand_clock import HandClock
 from trimtab.errors import TargetError
 from trimtab.systems import rescue
+from trimtab.systems.mysql.change import OptionFile
 from trimtab.systems.postgresql.change import AlterSystem
-from trimtab.systems.session import NotYetError
+from trimtab.systems.session import NotYetError, UserFullError
 
 
 class Stopping:
@@ -59,3 +60,29 @@ def test_the_gap_in_the_middle_of_a_restart_is_waited_out(clock: HandClock) -> N
 def test_one_that_goes_on_stopping_is_waited_for_as_long_as_said(clock: HandClock) -> None:
     assert not answers(Stopping(clock, gone_at_s=200.0), 10.0)
     assert 110.0 <= clock.now_s < 110.2
+
+
+class Crowded:
+    """A MySQL server whose user has all of its connections in use until `free_at_s`."""
+
+    pid = None
+
+    def __init__(self, clock: HandClock, free_at_s: float) -> None:
+        self._clock, self._free_at_s = clock, free_at_s
+
+    def health(self) -> None:
+        if self._clock.now_s < self._free_at_s:
+            raise UserFullError("this user has as many connections as max_user_connections allows")
+
+
+def test_a_user_whose_connections_are_in_use_is_waited_for_and_no_server_restarted(clock: HandClock) -> None:
+    """Those of a load end a moment after it: what a trial had set was left on the server. No restart would free one."""
+
+    def is_well(free_at_s: float) -> bool:
+        undo = OptionFile(Crowded(clock, free_at_s), dict, frozenset, 1.0)  # type: ignore[arg-type]
+        return undo._answers_within(0.0)
+
+    assert is_well(101.0)
+    with pytest.raises(UserFullError):
+        is_well(1000.0)
+    assert 110.0 <= clock.now_s < 112.0

@@ -152,6 +152,9 @@ def test_a_start_state_of_one_context_is_not_overruled_by_what_the_others_need()
     made = cycle(YcsbWorkload, {"workload": "a"}, {"workload": "b", "start_state": "none"}, {"workload": "c"})
     places = [made.under(visit.context).inner.database.name for visit in made.cycle.visits]  # type: ignore[attr-defined]
     assert places == ["trimtab_ycsb_100000_run", "trimtab_ycsb_100000", "trimtab_ycsb_100000_run"]
+    made = cycle(YcsbWorkload, {"workload": "b", "start_state": "none"}, {"workload": "a"}, {"workload": "c"})
+    places = [made.under(visit.context).inner.database.name for visit in made.cycle.visits]  # type: ignore[attr-defined]
+    assert places == ["trimtab_ycsb_100000", "trimtab_ycsb_100000_run", "trimtab_ycsb_100000_run"]
 
 
 def test_a_user_s_database_that_no_context_copies_is_not_copied_for_a_cycle() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from trimtab.errors import LoadError
 from trimtab.records import Endpoint
+from trimtab.workload.database import not_prepared
 from trimtab.workload.server import ServerError, server_of
 from trimtab.workload.sql import SqlWorkload
 from trimtab.workload.sql.generators import parse_generators
@@ -226,3 +227,14 @@ def test_ctrl_c_is_heard_while_other_sessions_begin_or_end_to_copy(
     with server.connect() as first, pytest.raises(KeyboardInterrupt):
         mine._copy_together(first, "shop", "shop_run", list("abcdefg"))
     assert all(killed.is_set() for killed in server.killed[1:4])
+
+
+def test_a_database_has_an_owner_on_postgresql_only() -> None:
+    refused = ServerError("DROP command denied to user 'me'@'%' for table 'lineitem'", reason="no_privilege")
+    hints = [
+        not_prepared(refused, replace(ENDPOINT, protocol=name), "d").hint for name in ("mysql", "cql", "postgresql")
+    ]
+    assert (
+        hints[0] == hints[1] == "let an administrator grant this user all rights on it, or log in as one who has them"
+    )
+    assert str(hints[2]).startswith("another user has made it")

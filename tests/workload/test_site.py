@@ -152,6 +152,10 @@ def test_what_a_searcher_is_told(tmp_path: Path) -> None:
     assert context.features["think_scale"] == 0.001
     other = made(tmp_path, numbers={"items": 51}).context
     assert other.workload != context.workload
+    # A digest tells what browsers do: names of users' own sites need no words for it.
+    bare = made(tmp_path, images=False).context
+    assert bare.workload.endswith(" all")
+    assert bare.workload != context.workload
     assert made(tmp_path).protocols == ("http",)
     assert "postgresql" in made(tmp_path, url="http://localhost:8080").protocols
     with pytest.raises(LoadError, match="site=shop cannot be asked of protocol=program"):

@@ -124,11 +124,14 @@ def _require_own_server(record: StudyRecord, name: str, state_dir: Path, history
 
 
 def _show(proposal: Proposal) -> None:
+    """One line each: what a history says may come from somebody else, and must not hide or add any before the question."""
+    from trimtab.report.words import one_line
+
     for word, text in proposal.where.items():
-        say(f"{word}: {text}")
+        say(one_line(f"{word}: {text}"))
     for change in proposal.changes:
         late = " (restart)" if change.needs_restart else ""
-        say(f"  {change.knob}: {change.current} → {change.proposed}{late}")
+        say(one_line(f"  {change.knob}: {change.current} → {change.proposed}{late}"))
 
 
 def _says_yes(command: str) -> bool:

@@ -91,14 +91,19 @@ def _mistyped(row: Row[Any]) -> list[str]:
 
 def known_columns(row: Row[Any]) -> dict[str, Any]:
     """Short columns of a study, by name; what is damaged counts as not known, so that the other studies can still be listed."""
-    return {**row._asdict(), **{name: 0 if name in _KINDS else "?" for name in _mistyped(row)}}
+    found = {**row._asdict(), **{name: 0 if name in _KINDS else "?" for name in _mistyped(row)}}
+    return found if _is_time(found["created_at"]) else {**found, "created_at": 0.0}
 
 
 def damage_of_columns(row: Row[Any]) -> str:
     """What is wrong with the columns of a study that can be read; "" for nothing."""
     if row.status not in STUDY_STATUSES:
         return f"status={row.status[:60]!r} is unknown"
-    return "" if 0 <= row.created_at < LATEST_S else f"created_at={row.created_at} is not a time"
+    return "" if _is_time(row.created_at) else f"created_at={row.created_at} is not a time"
+
+
+def _is_time(at: float) -> bool:
+    return 0 <= at < LATEST_S
 
 
 def read_study_row(row: Row[Any]) -> StudyRecord:

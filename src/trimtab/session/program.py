@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -41,7 +42,9 @@ _PARTS = re.compile(
 """One figure of several numbers: a time as Python, `time` and shells print it ("0:01:02.5", "1m2.5s"), or "1_234_567"."""
 _SPREAD = re.compile(r"(?:±|\+/?-)\s*(?:\d+\.?\d*|\.\d+)")
 """How far a figure may be off: "± 0.2", "+- 0.24", as `perf stat -r` prints it behind the figure."""
-_UNIT = re.compile(r"\s?((?:[kKMGTP]i?)?[Bb](?:its?|ytes?|ps)?(?:/s(?:ec)?)?|[nuµμm]?s|min|h|[kKMGTP])(?![A-Za-z])")
+_UNIT = re.compile(
+    r"\s?((?:[kKMGTP]i?)?[Bb](?:its?|ytes?|ps)?(?:/s(?:ec)?)?|[nuµμm]?s(?:ec)?|min|h|[kKMGTP])(?![A-Za-z])"
+)
 """Behind a figure, of those that programs choose by its size: `dd` prints "950 MB/s" and "1.2 GB/s"."""
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """What steers a terminal: the digits in it are no figure."""
@@ -49,6 +52,9 @@ _KEPT = 1 << 16
 """Bytes of the end of what the program prints that are looked at."""
 
 _HELD = ": it has ended, but what it has started in the background holds its output open; let that print elsewhere"
+
+_OF_A_NAME = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ENOEXEC, errno.ELOOP, errno.ENAMETOOLONG)
+"""Why there is no program of a name; for anything else, such as want of memory, no config is to blame."""
 
 _LONGEST_POLL_S = 3600.0
 """The system takes no more than 24 days at once."""
@@ -160,11 +166,10 @@ class Program:
                 return _STOPPED if was_stopped() else late
             except OSError as error:
                 cannot = _no_program(words[0], str(error.strerror))
-                if not _PLACE.search(self.command[0]):
+                if error.errno not in _OF_A_NAME or not _PLACE.search(self.command[0]):
                     raise cannot from error
-                return Outcome(
-                    None, cannot.message, "crashed"
-                )  # a value has named it: those of other configs may be there
+                # A value has named it: those of other configs may be there.
+                return Outcome(None, cannot.message, "crashed")
             seconds = time.perf_counter() - began
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         if code != 0:

@@ -78,7 +78,9 @@ class Tightening:
     @cached_property
     def is_thin(self) -> bool:
         """Whether an equation ties a real number to others: next to no point that is drawn meets it."""
-        tied = {name for row in self._rows if row.is_half for name in row.form.coefficients}
+        # One that gives a real number its value has left a range of just that, in which points are drawn.
+        equations = [row.form.coefficients for row in self._rows if row.is_half and len(row.form.coefficients) > 1]
+        tied = {name for names in equations for name in names}
         axes = [self._axes[name] for name in tied]
         return any(isinstance(axis, NumberAxis) and isinstance(axis.regular, Continuum) for axis in axes)
 

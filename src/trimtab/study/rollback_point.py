@@ -5,6 +5,7 @@ The files of studies that were applied to one server form a stack: what was appl
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Sequence
@@ -153,6 +154,10 @@ def _read(path: Path) -> RollbackPoint | None:
         lines = read_lines(read_state_file(path))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        raise _damaged(path, "its disk cannot read it") from error
     line = lines[0] if len(lines) == 1 else None
     if line is None:
         raise _damaged(path, "it is damaged")

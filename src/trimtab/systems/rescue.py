@@ -46,7 +46,7 @@ class Rescue(ABC, Generic[R]):
 
     Attributes:
         WAKE_S: how long an answer may take once its processes go on, or have read their files.
-        FULL_S: how long a server is waited for whose connections are all in use.
+        FULL_S: how long a server is waited for whose connections, or those of our user, are all in use.
         PAUSES_S: before each attempt to restart or start it.
         LETS_REFUSE: whether one that refuses our login is well once a restart has read files without ours.
     """
@@ -142,11 +142,13 @@ class Rescue(ABC, Generic[R]):
         began = seen_at = time.monotonic()
         while True:
             wait_s = timeout_s
+            refused: FullError | None = None
             try:
                 self._reach.health()
                 return True
-            except FullError:
-                wait_s = max(timeout_s, self.FULL_S)
+            except FullError as error:
+                wait_s = max(timeout_s, self.FULL_S)  # the connections of a load end a moment after it
+                refused = error if isinstance(error, LoginRefusedError) and not self.LETS_REFUSE else None
             except LoginRefusedError:
                 if not self.LETS_REFUSE:
                     raise
@@ -156,6 +158,8 @@ class Rescue(ABC, Generic[R]):
             if pids is None or pids:
                 seen_at = now
             if now >= began + wait_s or now > seen_at + _GONE_S:
+                if refused is not None:
+                    raise refused
                 return False
             time.sleep(_POLL_S)
 

@@ -75,6 +75,7 @@ class Refusal(BaseModel):
     says: str
     hint: str
     full: bool = False
+    of_user: bool = False
 
     def fits(self, words: str, code: int | str = 0) -> bool:
         """Whether it is the one of an error with this text and code."""

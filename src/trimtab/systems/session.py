@@ -9,7 +9,15 @@ from typing import Any, Self
 
 from trimtab.errors import TargetError
 
-__all__ = ["FullError", "LoginRefusedError", "NotYetError", "Session", "StatementError", "require_answer"]
+__all__ = [
+    "FullError",
+    "LoginRefusedError",
+    "NotYetError",
+    "Session",
+    "StatementError",
+    "UserFullError",
+    "require_answer",
+]
 
 
 class LoginRefusedError(TargetError):
@@ -18,6 +26,10 @@ class LoginRefusedError(TargetError):
 
 class FullError(TargetError):
     """All connections of the server are in use: one may be free soon; a config of ours may be the reason."""
+
+
+class UserFullError(FullError, LoginRefusedError):
+    """All connections that this user may have are in use: one may be free soon, and no restart is due."""
 
 
 class NotYetError(TargetError):

@@ -41,6 +41,7 @@ _READY_S = 20.0
 _RESTORE_S = 600.0
 """For each target: a server may have a log to replay."""
 _END_S = 10.0
+_GONE_S = 0.2
 _CLAIM_S = 300.0
 _MAX_REPEATS = 3
 _PAUSE_S = 3.0
@@ -168,6 +169,9 @@ class DeadMan:
         """
         if not self._is_ready:
             self._is_ready = self._read(_READY_S) == b"r"
+            if not self._is_ready:
+                with suppress(subprocess.TimeoutExpired):  # its end of the pipe is closed a moment before it is gone
+                    self._process.wait(_GONE_S)
         exit_code = self._process.poll()
         if exit_code is not None:
             raise TargetError(

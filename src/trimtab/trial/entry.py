@@ -197,9 +197,12 @@ class Entry:
 
         A line that was cut off while it was written does not count: the step that it announces was never made.
         """
-        if not (self.path.exists() and self._copy.exists()):
-            survivor = self.path if self.path.exists() else self._copy
-            return _n_flipped(survivor) > 0
+        files = [path for path in (self.path, self._copy) if path.exists()]
+        readable = [path for path in files if not _is_unreadable(path)]
+        if not readable:
+            return bool(files)
+        if len(readable) == 1:  # nobody has again what that one does not say
+            return _n_flipped(readable[0]) > 0
         first, second = (
             [encode_line(line) for line in lines_of(path) if line is not None] for path in (self.path, self._copy)
         )
@@ -232,7 +235,8 @@ class Entry:
         return text
 
     def n_restarts(self, target: str) -> int:
-        """How often an undo has restarted a target since its last change; one that failed after it counts for all."""
+        """How often an undo has tried to restart a target since it was last changed, or restarted as it should be; one that
+        failed after it counts for all."""
         n_tried, has_failed = 0, False
         for step, detail in self.steps():
             if detail.get("target", target) != target:
@@ -382,16 +386,21 @@ def _merged(first: Sequence[dict[str, Any] | None], second: Sequence[dict[str, A
     return merged + mine[n_taken:]
 
 
+def _is_unreadable(path: Path) -> bool:
+    """Whether its disk cannot read it any more."""
+    try:
+        read_state_file(path)
+    except OSError as error:
+        return error.errno == errno.EIO
+    return False
+
+
 def _n_flipped(path: Path) -> int:
     """Damaged lines that were whole once: they end as one does. None of an entry that is closed meanwhile."""
     try:
         content = read_state_file(path)
     except FileNotFoundError:
         return 0
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        return 1
     return sum(not line or None in read_lines(line) for line in content.split(b"\n")[:-1] if line.endswith(b"}"))
 
 

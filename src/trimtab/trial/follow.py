@@ -89,7 +89,7 @@ def follow(
             with tier.asked():
                 if tier.name in later:
                     restart_as_it_is(tier.target, found[tier.name], entry)
-                _await_health(tier, stop_if_asked)
+            _await_health(tier, stop_if_asked)
         except TargetError as error:
             raise ApplyError(
                 f"{error.message} (after a restart of {', '.join(dict.fromkeys(restarted))}, which it needs)",
@@ -122,7 +122,8 @@ def _await_health(tier: Tier, stop_if_asked: Callable[[], None]) -> None:
     started = time.monotonic()
     while True:
         try:
-            tier.target.health()
+            with tier.asked():  # not round the rest: who asks to stop asks for more than this tier
+                tier.target.health()
             return
         except TargetError as error:
             most_s = _AWAY_S if isinstance(error, UnavailableError) else _SETTLE_S

@@ -37,7 +37,7 @@ def unless_paused(
     for _ in range(_MAX_RUNS):
         deadman.paused_s()
         resync()
-        started = time.monotonic()
+        started = _clock_s()
         try:
             trial = once()
         except TrimtabError:
@@ -47,7 +47,7 @@ def unless_paused(
             paused_s = deadman.paused_s()
             if not paused_s or _has_taken_all(trial):
                 return _with_lost(trial, lost_s) if lost_s else trial
-        lost_s += _without(paused_s, time.monotonic() - started)
+        lost_s += max(0.0, _clock_s() - started - paused_s)  # a pause is none of the study's time
         say(f"Trimtab was suspended for {format_duration(paused_s)}: the trial is repeated")
     raise LoadError(
         "Trimtab was stopped in every run of a trial",
@@ -55,10 +55,9 @@ def unless_paused(
     )
 
 
-def _without(paused_s: float, took_s: float) -> float:
-    """What a run took without the pause in it, which is none of the study's time: a clock that stops while the machine sleeps has
-    left it out already, and shows less than the pause."""
-    return took_s - paused_s if took_s > paused_s else took_s
+def _clock_s() -> float:
+    """Of the clock by which a pause is known, which a sleeping machine does not stop."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _with_lost(trial: Trial, lost_s: float) -> Trial:

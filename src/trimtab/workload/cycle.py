@@ -192,9 +192,10 @@ class CycledWorkload:
         named = [_Row.of(row, number, base) for number, row in enumerate(rows, 1)]
         _require_distinct([row.name for row in named])
         made = [row.made(make, {}) for row in named]
-        if "start_state" not in base and any(isinstance(w, CopyingWorkload) and w.copies for w in made):
+        copying = next((w for w in made if isinstance(w, CopyingWorkload) and w.copies), None)
+        if "start_state" not in base and copying is not None:
             # What one writes to a copy of the data, the others must find there.
-            made = [row.made(make, _one_copy(made[0])) for row in named]
+            made = [row.made(make, _one_copy(copying)) for row in named]
         if not is_fresh:
             _require_lasting(made, [row.name for row in named])
         _require_one_application(made, [row.name for row in named], is_fresh=is_fresh)
@@ -327,7 +328,7 @@ def _table(value: Any) -> Mapping[str, Any]:
 
 
 def _one_copy(workload: Workload) -> Mapping[str, Any]:
-    """Of a workload that can write to a copy of its data: let every context use that."""
+    """Of a workload whose runs have a copy of the data: let every context use that."""
     choice = getattr(getattr(workload, "settings", None), "start_state", None)
     return {"start_state": "template"} if choice in ("auto", "template") else {}
 

@@ -118,14 +118,20 @@ def not_prepared(error: ServerError, there: Endpoint, database: str) -> LoadErro
     if error.reason == "read_only":
         return _read_only(database)
     if error.reason == "no_privilege":
+        owned = "another user has made it: log in as that one, make it this user's own, or drop it (it is made again)"
         return LoadError(
-            f"user={there.user} may not use database={database}: {error.message}",
-            hint="another user has made it: log in as that one, make it this user's own, or drop it (it is made again)",
+            f"user={there.user} may not use database={database}: {error.message}", hint=_remedy(there, owned)
         )
     return LoadError(
         f"preparing database={database} failed: {error.message}",
         hint=error.hint or "check the server's log and start again: the data is loaded again",
     )
+
+
+def _remedy(there: Endpoint, owned: str) -> str:
+    """For a user without the right: on PostgreSQL a database has an owner, elsewhere rights are granted only."""
+    granted = "let an administrator grant this user all rights on it, or log in as one who has them"
+    return owned if there.protocol == "postgresql" else granted
 
 
 def _read_only(database: str) -> LoadError:
@@ -286,9 +292,8 @@ def _drop(store: Store, admin: Session, copy: str) -> bool:
     try:
         store.drop(admin, copy)
     except ServerError as error:
-        by_hand = f"drop it by hand as {store.endpoint.user}"
-        theirs = "another user has made it: drop it as that one"
-        raise LoadError(
-            f"cannot drop database={copy}: {error.message}", hint=theirs if error.reason == "no_privilege" else by_hand
-        ) from error
+        hint = f"drop it by hand as {store.endpoint.user}"
+        if error.reason == "no_privilege":
+            hint = _remedy(store.endpoint, "another user has made it: drop it as that one")
+        raise LoadError(f"cannot drop database={copy}: {error.message}", hint=hint) from error
     return True

@@ -15,6 +15,8 @@ const FIELDS_BYTES_MAX: usize = 128 * 1024;
 pub(super) struct Hidden {
     /// Where each form leads; empty for another site.
     paths: Texts,
+    /// Whether each form is posted.
+    are_posted: Vec<bool>,
     /// Names and values as they are sent, and the form of each.
     fields: Texts,
     forms: Vec<u16>,
@@ -26,6 +28,7 @@ pub(super) struct Hidden {
 impl Hidden {
     pub(super) fn clear(&mut self) {
         self.paths.clear();
+        self.are_posted.clear();
         self.fields.clear();
         self.forms.clear();
         self.form = 0;
@@ -36,11 +39,12 @@ impl Hidden {
     }
 
     /// A form begins that leads to `target`.
-    pub(super) fn begin(&mut self, target: &str) {
+    pub(super) fn begin(&mut self, target: &str, is_posted: bool) {
         let path = path_of(target);
         self.form = 0;
         if self.paths.len() < FORMS_MAX && path.len() <= PATH_BYTES_MAX {
             self.paths.push(path);
+            self.are_posted.push(is_posted);
             self.form = self.paths.len() as u16;
         }
     }
@@ -60,15 +64,20 @@ impl Hidden {
         }
     }
 
-    /// A form with fields that leads to `target`, one of them if there are more; `None` if there is none.
-    pub(super) fn choose(&self, target: &str, random: &mut Random) -> Option<u16> {
-        let leads_there = |form: u16| {
-            let place = usize::from(form).checked_sub(1);
-            place.and_then(|place| self.paths.get(place)) == Some(path_of(target))
-        };
+    /// A form with fields that leads to `target`, in the same way if there is one, and one of them if there are more; `None` if
+    /// there is none.
+    pub(super) fn choose(&self, target: &str, is_posted: bool, random: &mut Random) -> Option<u16> {
+        let path = path_of(target);
+        let leads_there = |place: usize| self.paths.get(place) == Some(path);
+        let same = self.one_of(random, |place| self.are_posted[place] == is_posted && leads_there(place));
+        same.or_else(|| self.one_of(random, leads_there))
+    }
+
+    /// One of the forms with fields whose place among all is a right one.
+    fn one_of(&self, random: &mut Random, is_right: impl Fn(usize) -> bool) -> Option<u16> {
         let (mut chosen, mut n_found, mut before) = (None, 0, 0);
         for &form in &self.forms {
-            if form != before && leads_there(form) {
+            if form != before && usize::from(form).checked_sub(1).is_some_and(&is_right) {
                 n_found += 1;
                 if n_found == 1 || random.below(n_found) == 0 {
                     chosen = Some(form);

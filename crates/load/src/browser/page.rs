@@ -161,11 +161,12 @@ impl Tags<'_> {
     fn form(&mut self, attributes: &[u8], base: Base) {
         // Without an address it leads to the page itself, whatever the others are relative to.
         let action = value_of(attributes, b"action").unwrap_or_default();
+        let is_posted = value_of(attributes, b"method").is_some_and(|name| name.eq_ignore_ascii_case(b"post"));
         let base = if action.is_empty() { Base::Page } else { base };
         if self.hidden.is_some() {
             let is_here = self.resolve(action, base);
             let target = if is_here { self.scratch[1].as_str() } else { "" };
-            self.hidden.iter_mut().for_each(|hidden| hidden.begin(target));
+            self.hidden.iter_mut().for_each(|hidden| hidden.begin(target, is_posted));
         }
     }
 
@@ -192,7 +193,7 @@ impl Tags<'_> {
     }
 }
 
-/// An attribute that holds an address.
+/// An attribute without the spaces around it.
 fn value_of<'a>(attributes: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     Attributes(attributes).find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim_ascii())
 }

@@ -67,8 +67,8 @@ pub struct Ask {
     pub path: Vec<Piece>,
     /// Further pairs of a GET's query, or the fields of a POST's form; those whose name or value lacks a value are left out.
     pub pairs: Vec<Pair>,
-    /// Whether the hidden fields of the page before are sent too, and must be there: those of a form that leads to the path, or
-    /// all where none does.
+    /// Whether the hidden fields of the page before are sent too, and must be there: those of a form that leads to the path (by
+    /// the same method if there is one), or all where none does.
     pub sends_hidden: bool,
     /// Values that must be there.
     pub needs: Vec<u16>,
@@ -224,8 +224,9 @@ impl Compiled {
         if !self.write_path(&ask.path, pen, &mut asked.target) {
             return false;
         }
-        let form = if ask.sends_hidden { pen.hidden.choose(&asked.target, pen.random) } else { None };
-        let (out, mut joint) = if ask.method.has_body() {
+        let is_posted = ask.method.has_body();
+        let form = if ask.sends_hidden { pen.hidden.choose(&asked.target, is_posted, pen.random) } else { None };
+        let (out, mut joint) = if is_posted {
             (&mut asked.form, "")
         } else {
             let joint = if asked.target.contains('?') { "&" } else { "?" };

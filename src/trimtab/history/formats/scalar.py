@@ -42,8 +42,8 @@ def cell_of(value: Value) -> str:
 
 
 def value_of(text: str) -> Value:
-    """What `text_of` was given. Other programs' texts are taken too: what is not a number is a text, but for the truth values of
-    spreadsheets and of Python: TRUE, True.
+    """What `text_of` was given. Other programs' texts are taken too: what is not a number is a text, but for words that they
+    write otherwise: TRUE, True, NaN, Inf.
 
     Raises:
         ValueError: a number too large, or quotes that are not closed.

@@ -2,8 +2,8 @@
 
 An address is the path of an element, `@`, and an attribute: "Server/Service/Connector@maxThreads". Of several elements with one
 path, one is named by an attribute of it, "Server/Service/Connector[port=8080]@maxThreads"; "[executor=]" is one without that
-attribute. "[protocol=HTTP/1.1|HTTP|]" is the first of these values that such an element of the file has: a program may take
-several for the same. Leading elements may be left out.
+attribute. "[protocol=HTTP/1.1|HTTP|]" is the first of these values that such an element of the file has, of those that fit what
+stands before it: a program may take several for the same. Leading elements may be left out.
 """
 
 from __future__ import annotations
@@ -110,17 +110,19 @@ def _wanted(text: str, address: str) -> tuple[list[tuple[str, Mapping[str, str]]
         raise CodecError(
             f"address={address!r} is not a path", hint="write it as in: Server/Service/Connector@maxThreads"
         )
-    found: list[tuple[str, Mapping[str, str]]] = []
-    for step in filter(None, steps):
-        tests = {attribute: value.split("|") for attribute, value in _TEST.findall(step["tests"])}
-        known = [element.path[-1][1] for element in _elements(text) if element.path[-1][0] == step["name"]]
-        found.append((step["name"], {each: _first_of(values, each, known) for each, values in tests.items()}))
-    return found, name
+    names = [(step["name"], _TEST.findall(step["tests"])) for step in steps if step is not None]
+    return [(element, _chosen(text, element, tests)) for element, tests in names], name
 
 
-def _first_of(values: Sequence[str], attribute: str, known: Sequence[Mapping[str, str]]) -> str:
-    """The first of these values that an element has; the first one where none has any."""
-    return next((value for value in values if any(each.get(attribute, "") == value for each in known)), values[0])
+def _chosen(text: str, name: str, tests: Sequence[tuple[str, str]]) -> Mapping[str, str]:
+    """Of each test the first value that an element of that name has which passes those before it; of none, its first one."""
+    known = [attributes for element, attributes in (each.path[-1] for each in _elements(text)) if element == name]
+    chosen: dict[str, str] = {}
+    for attribute, written in tests:
+        values = written.split("|")
+        had = {each.get(attribute, "") for each in known if _has(each, chosen)}
+        chosen[attribute] = next((value for value in values if value in had), values[0])
+    return chosen
 
 
 def _spelled(wanted: Sequence[tuple[str, Mapping[str, str]]]) -> str:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from trimtab.space import RestartClass
 from trimtab.systems.base import KnobState
 from trimtab.systems.knobs import Reading
-from trimtab.systems.mysql.variables import CACHE, POOL, SEVERAL, Span, live_range
+from trimtab.systems.mysql.variables import POOL, SEVERAL, Span, live_range
 from trimtab.units import format_size
 
 __all__ = ["MEMORY_FACTS", "as_started", "with_live_range"]
 
+_CACHE = "query_cache_type"
 _PARTS, _CHUNK, _CLEANERS = "innodb_buffer_pool_instances", "innodb_buffer_pool_chunk_size", "innodb_page_cleaners"
 
 MEMORY_FACTS: Mapping[str, float] = {_PARTS: 1.0, _CHUNK: float(1 << 20)}
@@ -66,11 +67,12 @@ def as_started(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapp
 
 
 def _with_query_cache(start: Mapping[str, str], running: Mapping[str, Reading]) -> Mapping[str, str]:
-    """With a query cache on that the files give a size, as a start has it whatever they say of its type (see `variables`)."""
+    """With a query cache on that the files give a size, as a start has it whatever they say of its type (sql/mysqld.cc,
+    init_server_components)."""
     size = running.get("query_cache_size")
-    if size is None or start.get(CACHE) != "OFF" or start.get(size.name, "0") in ("0", size.default):
+    if size is None or start.get(_CACHE) != "OFF" or start.get(size.name, "0") in ("0", size.default):
         return start
-    return {**start, CACHE: "ON"}
+    return {**start, _CACHE: "ON"}
 
 
 def _running(variables: Mapping[str, Reading], name: str) -> int:

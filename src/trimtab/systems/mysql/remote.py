@@ -22,7 +22,7 @@ from trimtab.systems.mysql.session import Session, connect, password_of, uptime_
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.progress import LogProgress
 from trimtab.systems.remote import CommandedServer, RunningServer
-from trimtab.systems.session import LoginRefusedError
+from trimtab.systems.session import FullError, LoginRefusedError
 
 __all__ = ["ConnectionReach", "LocalReach"]
 
@@ -101,6 +101,8 @@ class ConnectionReach(RunningServer[Settings, Session]):
         in_files = password_from_files(self._endpoint.options.get("defaults_file"), with_environment=False)
         try:
             connect(replace(self._endpoint, password=in_files or "")).close()
+        except FullError:
+            return ""  # which is said once the password has been taken
         except LoginRefusedError:
             return "url" if self._settings.endpoint().password is not None else "MYSQL_PWD"
         except TargetError:

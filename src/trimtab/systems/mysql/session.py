@@ -16,7 +16,7 @@ from trimtab.host.mysql_client import login, password_from_files
 from trimtab.records import Endpoint
 from trimtab.systems import session
 from trimtab.systems.server_catalog import server_catalog
-from trimtab.systems.session import FullError, LoginRefusedError, StatementError
+from trimtab.systems.session import FullError, LoginRefusedError, StatementError, UserFullError
 
 __all__ = ["Session", "connect", "password_of", "uptime_s"]
 
@@ -132,10 +132,11 @@ def _told(error: Exception, endpoint: Endpoint) -> TargetError:
     for refusal in server_catalog("mysql").refusal:
         if not refusal.fits(words, code):
             continue
-        if refusal.full:
+        if refusal.full and not refusal.of_user:
             return FullError(f"cannot log in to {where}: {refusal.says}", hint=refusal.hint)
         who = f"cannot log in to {where} as user={endpoint.user!r}"
-        return LoginRefusedError(f"{who}: {refusal.says}", hint=refusal.hint)
+        kind = UserFullError if refusal.full else LoginRefusedError
+        return kind(f"{who}: {refusal.says}", hint=refusal.hint)
     return TargetError(f"cannot reach {where}: {words}", hint="check that the server runs and that url is right")
 
 

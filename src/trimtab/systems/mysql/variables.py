@@ -18,7 +18,6 @@ from trimtab.systems.mysql.catalogue import CATALOG
 from trimtab.systems.server_catalog import ServerKnob
 
 __all__ = [
-    "CACHE",
     "POOL",
     "SEVERAL",
     "Span",
@@ -31,7 +30,6 @@ __all__ = [
     "waits",
 ]
 
-CACHE = "query_cache_type"
 POOL = "innodb_buffer_pool_size"
 SEVERAL = 1 << 30
 """Bytes of the least buffer pool that MySQL divides."""
@@ -102,18 +100,8 @@ def from_mariadb(rows: Sequence[Sequence[Any]]) -> dict[str, Reading]:
             source=CATALOG.sources.get(str(origin), str(origin).lower()),
             file=str(path or ""),
         )
-    if CACHE in found:
-        found[CACHE] = _in_use(found[CACHE])
     largest = found.get("innodb_buffer_pool_size_max")
     return found if largest is None else _with_live_range(found, high=float(largest.value))
-
-
-def _in_use(cache: Reading) -> Reading:
-    """A query cache; one that is in use without the choice OFF, which the next start would not keep: it switches on what
-    the files give a size (sql/mysqld.cc, init_server_components). A size of 0 switches it off for good."""
-    if cache.text == "OFF":
-        return cache
-    return replace(cache, choices=tuple(each for each in cache.choices if each != "OFF"))
 
 
 def _with_live_range(found: dict[str, Reading], *, low: float = 0.0, high: float = math.inf) -> dict[str, Reading]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -196,21 +196,25 @@ class SiteLoad:
         mean_s, cap_s = site.lasts.mean_s, site.lasts.cap_s
         return min(by_table_s, self.think_scale * mean_s * -math.expm1(-cap_s / mean_s))
 
-    def context(self, name: str) -> Context:
-        """For the searcher: `name` with the mix and what of the browsers is unusual, their number, the share of interactions that
-        only read, and each state's share."""
-        shares = self.shares()
-        writes = sum(shares[state.name] for state in self.site.states if state.writes)
-        features = {f"share_{state}": share for state, share in shares.items()} | self.load.features
-        features["think_scale"] = self.think_scale
-        unusual = {
-            "literal": self.is_literal,
+    @property
+    def unusual(self) -> tuple[str, ...]:
+        """What the browsers do otherwise than those of Trimtab's own sites usually do; a digest of the site tells it, too."""
+        words = {
             "fixed pauses": not self.site.think.is_exponential,
             "by sessions": self.counts_sessions,
             "without images": not self.reads_images,
         }
-        words = [name, self.mix, *(word for word, holds in unusual.items() if holds)]
-        return Context(" ".join(words), self.load.users, 1.0 - writes, features)
+        return tuple(word for word, holds in words.items() if holds)
+
+    def context(self, name: str, unusual: Sequence[str] = ()) -> Context:
+        """For the searcher: `name` with the mix, how its table is read and what else is `unusual`, browsers, the share of
+        interactions that only read, and each state's share."""
+        shares = self.shares()
+        writes = sum(shares[state.name] for state in self.site.states if state.writes)
+        features = {f"share_{state}": share for state, share in shares.items()} | self.load.features
+        features["think_scale"] = self.think_scale
+        reading = ("literal",) if self.is_literal else ()
+        return Context(" ".join((name, self.mix, *reading, *unusual)), self.load.users, 1.0 - writes, features)
 
     def digest(self) -> str:
         """Eight characters that differ where what is asked for differs."""

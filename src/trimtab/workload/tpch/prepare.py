@@ -47,7 +47,8 @@ def prepare(
 ) -> Preparation:
     """Makes `database` on the server of `endpoint` hold TPC-H data of `scale`.
 
-    Nothing is written when it is there already, when it belongs to somebody else, or when the disk is too small.
+    Nothing is written when it is there already, when it belongs to somebody else, or when the disk is too small; what an
+    unfinished load has left is dropped before the disk is looked at.
 
     Raises:
         LoadError: the server is as it was, or holds a load that the next call recognises as unfinished.

@@ -88,8 +88,8 @@ class AppWorkload(BrowsingWorkload):
 
     @property
     def context(self) -> Context:
-        """Mix, size of the data, browsers, and the share of pages that only read."""
-        return self.browsers.context(f"{self.kind} {self.data.scale_text}")
+        """Size of the data, mix, what of the browsers is not as usual, their number, and the share of pages that only read."""
+        return self.browsers.context(f"{self.kind} {self.data.scale_text}", self.browsers.unusual)
 
     @property
     def rights(self) -> DataRights:

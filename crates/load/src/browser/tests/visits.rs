@@ -214,22 +214,25 @@ fn what_pages_give_is_asked_for_and_forms_are_sent_back() {
 
 #[test]
 fn the_fields_of_one_form_are_sent_as_by_a_browser() {
-    let page = "<input type=hidden name=a value=0><form action='/logout;id=1'><input type=hidden name=_method value=delete></form>\
+    let page = "<input type=hidden name=a value=0>\
+                <form action='/logout;id=1'><input type=hidden name=_method value=delete></form>\
                 <FORM method=post action=\"cart/add?x\"><input type=hidden name=item value=1></FORM><form></form>\
-                <form action=cart/add><input type=hidden name=item value=2><input type=hidden name=b value=3></form>";
-    let send = |path: &str| Ask { method: Method::Post, sends_hidden: true, ..ask(text(path)) };
-    let sent = |path: &str| {
-        let mut source =
-            browser(ring(vec![state("form", vec![ask(text("/"))]), state("send", vec![send(path)])], vec![]));
+                <form action=cart/add Method = ' POST'><input type=hidden name=item value=2>\
+                <input type=hidden name=b value=3></form><form action=cart/add><input type=hidden name=q value=4></form>";
+    let sent_by = |method: Method, path: &str| {
+        let send = Ask { method, sends_hidden: true, ..ask(text(path)) };
+        let mut source = browser(ring(vec![state("form", vec![ask(text("/"))]), state("send", vec![send])], vec![]));
         let once = |_| {
             interact(&mut *source, |_| ok(page));
             interact(&mut *source, |_| ok("")).0.remove(0)
         };
         (0..50).map(once).collect::<std::collections::BTreeSet<_>>().into_iter().collect::<Vec<_>>()
     };
+    let sent = |path: &str| sent_by(Method::Post, path);
     assert_eq!(sent("/cart/add"), ["POST /cart/add item=1", "POST /cart/add item=2&b=3"]);
     assert_eq!(sent("/logout?now"), ["POST /logout?now _method=delete"]);
-    assert_eq!(sent("/elsewhere"), ["POST /elsewhere a=0&_method=delete&item=1&item=2&b=3"]);
+    assert_eq!(sent("/elsewhere"), ["POST /elsewhere a=0&_method=delete&item=1&item=2&b=3&q=4"]);
+    assert_eq!(sent_by(Method::Get, "/cart/add"), ["GET /cart/add?q=4"]);
 }
 
 #[test]

@@ -123,9 +123,7 @@ fn statement(
         (Kind::Commit, _) => Ok(Step::Commit),
         (Kind::Rollback, _) => Ok(Step::Rollback),
         (kind, _) if tables.mode == Mode::Prepared && (kind == Kind::Query || is_typed) => {
-            // PostgreSQL gives a number one type.
-            let has_own_types = template.assigns_values();
-            let (prepared, names) = template.prepared(dialect, &|name| has_own_types || placeholders[name].1)?;
+            let (prepared, names) = template.prepared(dialect, &|name| placeholders[name].1)?;
             let bindings = names.into_iter().map(binding).collect();
             Ok(Step::Prepared(tables.statements.add(prepared), bindings, None))
         }

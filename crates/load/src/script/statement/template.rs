@@ -75,17 +75,6 @@ impl<'a> Template<'a> {
         self.parts.push(Part::Sql(&piece.text[rest..]));
     }
 
-    /// Whether it writes values that stand in it into columns, each of its column's type, and no use of one depends on another:
-    /// `:a IS NULL` says nothing of a type.
-    pub(in super::super) fn assigns_values(&self) -> bool {
-        let is_word = |sql: &&str| sql.starts_with(|first: char| first.is_ascii_alphabetic());
-        let sql = |part: &Part<'a>| if let Part::Sql(sql) = *part { Some(sql) } else { None };
-        let is_one_of = |word: &str, known: [&str; 2]| known.iter().any(|other| word.eq_ignore_ascii_case(other));
-        let mut words = self.parts.iter().filter_map(sql).filter(is_word);
-        words.next().is_some_and(|first| is_one_of(first, ["insert", "update"]))
-            && !words.any(|word| is_one_of(word, ["select", "is"]))
-    }
-
     /// The text to prepare and the names of its parameters in order. A name's number is reused unless `is_fresh` says that
     /// each of its placeholders has a value of its own.
     pub(in super::super) fn prepared(
@@ -151,14 +140,6 @@ mod tests {
     fn a_name_that_a_placeholder_completes_has_no_parameter() {
         assert!(read("select 1 from t_:a", Dialect::Postgres).is_text_only);
         assert!(!read("select f(:a),:b[1:a] from t where c=:a", Dialect::Postgres).is_text_only);
-    }
-
-    #[test]
-    fn values_for_columns_are_told_from_those_of_a_query() {
-        let assigns = |text| read(text, Dialect::Postgres).assigns_values();
-        assert!(assigns("/*+ x */ Insert into t values (:a, 'select', \"select\") -- select"));
-        assert!(assigns("update t set a = :a") && !assigns("update t set a = 1 where b = :a or :a IS NULL"));
-        assert!(!assigns("insert into t (Select :a)") && !assigns("select 'insert'"));
     }
 
     #[test]

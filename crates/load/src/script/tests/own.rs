@@ -83,23 +83,6 @@ fn a_value_holds_for_the_transaction_unless_each_use_is_fresh() {
 }
 
 #[test]
-fn a_value_for_several_columns_may_have_several_types() {
-    let text = "insert into t values (:id, md5(:id::text)); update t set a = :id, b = 'x' || :id; select :id, :id";
-    let text = text.to_owned();
-    let sources = compile(Transaction { text, wrap: Wrap::None, ..transaction() }, &users(1)).unwrap();
-    let mut source = sources.source(0, 1);
-    source.begin();
-    let lines = steps(&sources, &mut *source, &[]);
-    let expected = [
-        "insert into t values ($1, md5($2::text)) [10, 10]",
-        "update t set a = $1, b = 'x' || $2 [10, 10]",
-        "select $1, $1 [10]",
-        "end",
-    ];
-    assert_eq!(lines, expected);
-}
-
-#[test]
 fn every_generator_keeps_to_its_range() {
     let text = |text: &str| text.to_owned();
     let cases = [
