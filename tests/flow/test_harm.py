@@ -117,6 +117,26 @@ def test_no_run_is_stopped_early_for_being_slower_than_one_that_harms() -> None:
     assert not any(stop.update(115.0) for _ in range(30))
 
 
+def test_no_run_is_stopped_early_for_being_slower_than_one_before_the_machine_became_faster() -> None:
+    """The best had been compared with the slow baseline, and the machine was twice as fast already."""
+
+    def flow(scorer: Scorer) -> Steps[None]:
+        yield from (Ask(config=each, role=role) for each, role in runs)
+
+    runs = [*[(BASELINE, Role.BASELINE)] * 3, (FAIR, Role.SEARCH), (FAST, Role.SEARCH), (BASELINE, Role.BASELINE)]
+    study: Study[None] = Study(TASK, flow)
+    for value, cost_s in [(115.0, 50.0), (105.0, 50.0), (111.0, 50.0), (250.0, 180.0), (345.0, 40.0), (243.0, 40.0)]:
+        (ask,) = study.next()
+        study.tell(replace(reply(ask, value, 20.0), cost_s={"measure": cost_s}))
+    best = study.scorer.best_run
+    assert best is not None
+    assert math.exp(-(best.loss or 0.0)) == pytest.approx(3.1, abs=0.1)
+    assert math.exp(-study.scorer.loss_in_hindsight(best)) < 2.2
+    stop = early_stop(TASK, study.scorer)
+    assert stop is not None
+    assert not any(stop.update(320.0) for _ in range(30))
+
+
 def test_where_all_that_gain_harm_the_best_of_them_is_the_best() -> None:
     _, scorer = studied({FAST: (2.0, always(1.5)), FAIR: (1.15, always(1.5))}, is_refined=False)
     best = best_harmless(TASK, scorer)

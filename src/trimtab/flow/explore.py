@@ -310,7 +310,7 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
         task: of the study.
         scorer: of the trials so far.
         best_loss: what counts as the best where throughput is the objective; None, or another objective: the single run with
-            the least loss, of a config that does not harm.
+            the least loss, of a config that does not harm (see also `Scorer.loss_in_hindsight`).
     """
     if not len(scorer.track):
         return None
@@ -323,7 +323,7 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
     if task.objective.metric != "throughput":
         return _latency_stop(best)
     if best_loss is None:
-        best_loss = (best.loss or 0.0) if best is not None else 0.0
+        best_loss = scorer.loss_in_hindsight(best) if best is not None else 0.0
     value = scorer.track.at(scorer.spent_s)[0] * math.exp(-best_loss)
     spread = 1.96 * scorer.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)

@@ -126,6 +126,7 @@ class Scorer:
         self.beside: dict[str, BaselineTrack] | None = None
         self.n_beside = 0
         self._places, self._n_placed = defaultdict[Config, list[int]](list), 0
+        self._judged_s: dict[int, float] = {}
         self._costs_s: list[float] = []
         self._spent_s = self._lost_elsewhere_s = 0.0
         self._seen = _Seen()
@@ -232,6 +233,15 @@ class Scorer:
         """The objective's metric in `trial`; NaN when it was not measured."""
         return self.task.objective.value(trial.measurement).estimate if trial.measurement else math.nan
 
+    def loss_in_hindsight(self, trial: Trial) -> float:
+        """The loss of `trial`, one of those taken; a smaller gain where later runs of the baseline show that the machine had
+        become faster before it."""
+        loss = trial.loss or 0.0
+        if trial.measurement is None or not self.track.summary().is_beyond_noise:
+            return loss
+        baseline, _ = self.track.at(self._judged_s[trial.number])
+        return max(loss, self.task.objective.loss(self.value_of(trial), baseline))
+
     def run_se(self, trial: Trial) -> float:
         """Relative standard error of one run: the noise from run to run, or the believed part of its own if that is more."""
         if trial.measurement is None:
@@ -247,6 +257,7 @@ class Scorer:
         if trial.loss is None:
             self._tell_twin(trial)
             trial = self._scored(trial)
+        self._judged_s[trial.number] = self._spent_s
         self.trials.append(trial)
         self._forget_harm(trial)
         self._costs_s.append(sum(trial.cost_s.values()) / self.n_at_once)
