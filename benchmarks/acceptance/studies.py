@@ -34,7 +34,7 @@ from trimtab.space import Config, Knob, KnobKind, RestartClass, Space
 
 __all__ = ["SERVERS", "Server", "main", "studied"]
 
-FOUND, MEMORY_S = 0.3, 90.0
+FOUND, MEMORY_S, WARMS_S = 0.3, 90.0, 60.0
 _HARM = math.log(1.05)
 CONTEXT = Context("made up", 8)
 
@@ -58,6 +58,7 @@ class Server:
         odd: share of runs that are slower by a quarter to 0.6 besides, whatever the config: somebody else had the machine.
         waits: how much longer the slowest clients wait (p99) for each of `strong`, all the way up; the p99 has noise of its own,
             as much as a run. None: it is not told.
+        cold: by how much everything is slower at the start: caches fill, by two thirds within `WARMS_S`.
     """
 
     strong: tuple[float, ...]
@@ -72,6 +73,7 @@ class Server:
     stated: float = 0.01
     odd: float = 0.0
     waits: tuple[float, ...] | None = None
+    cold: float = 0.0
 
 
 SERVERS: Mapping[str, Server] = {
@@ -97,6 +99,9 @@ SERVERS: Mapping[str, Server] = {
     "fair gain, p99 told": Server((0.15, 0.1, 0.1, 0.05), 0.02, 0.05, 0.03, 0.03, waits=(0.0,) * 4),
     "fair gain, p99 worse": Server((0.15, 0.1, 0.1, 0.05), 0.02, 0.05, 0.03, 0.03, waits=(0.3, 0.0, 0.0, 0.0)),
     "large gain, p99 worse": Server((0.4, 0.3, 0.2), 0.02, 0.05, 0.04, 0.03, waits=(0.3, 0.0, 0.0)),
+    "fair gain, cold start": Server((0.15, 0.1, 0.05), 0.02, 0.05, 0.04, 0.03, cold=0.8),
+    "large gain, cold start": Server((0.6, 0.4), 0.02, 0.05, 0.04, 0.03, cold=0.8),
+    "all equal, cold start": Server((), 0.0, 0.0, 0.04, 0.03, cold=0.8),
 }
 
 
@@ -121,7 +126,7 @@ class _Machine:
         self.weight[where] = server.strong
         self.waits = np.zeros(server.n_knobs)
         self.waits[where] = server.waits or 0.0
-        self._rng, self._level = rng, rng.normal(0.0, server.drift)
+        self._rng, self._level, self._at_s = rng, rng.normal(0.0, server.drift), 0.0
         self._stated_rng, self._odd_rng, self._waits_rng = (
             np.random.default_rng([seed, stream]) for stream in (23, 25, 26)
         )
@@ -159,7 +164,9 @@ class _Machine:
         self._level = kept * self._level + math.sqrt(1 - kept**2) * self._rng.normal(0.0, self._server.drift)
         noise = self._rng.normal(0.0, self._server.noise) * math.sqrt(run_s / cost_s)
         held_up = self._odd_rng.uniform(0.25, 0.6) if self._odd_rng.random() < self._server.odd else 0.0
-        value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise - held_up)
+        cold = self._server.cold * math.exp(-self._at_s / WARMS_S)
+        self._at_s += cost_s
+        value = 1000.0 * math.exp(self.truth(ask.config) + self._level + noise - held_up - cold)
         # of two degrees of freedom, as in a short window
         se = self._server.stated * math.sqrt(self._stated_rng.chisquare(2) / 2)
         interval = Interval(value, (1 - 2 * se) * value, (1 + 2 * se) * value, se=se * value)

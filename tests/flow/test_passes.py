@@ -69,7 +69,7 @@ def run(
     chosen = on or task()
     plan = PassesPlan(kind=kind, room=room, unit_cost_s=unit_cost_s)
     study = Study(chosen, tuning(chosen, lambda scorer: Settled(passes=plan)))
-    rng, asks = np.random.default_rng(1), list[Ask]()
+    rng, asks, told = np.random.default_rng(1), list[Ask](), list[Trial]()
     while not study.is_over:
         for ask in study.next():
             value = 100.0 * math.exp(truth(ask.config) + rng.normal(0.0, sd))
@@ -78,8 +78,8 @@ def run(
                 number=ask.number, role=ask.role, config=ask.config, context=CONTEXT, status=Status.OK,
                 measurement=measured(value), cost_s={"measure": cost_s(ask)},
             )  # fmt: skip
-            study.tell(known[len(asks) - 1] if known and len(asks) <= len(known) else trial)
-    return study.result, study.scorer.trials, asks
+            told.append(study.tell(known[len(asks) - 1] if known and len(asks) <= len(known) else trial))
+    return study.result, told, asks
 
 
 @cache

@@ -101,6 +101,15 @@ def test_a_distribution_gives_percentiles() -> None:
 
 
 @pytest.mark.slow
+def test_a_statement_that_ended_between_number_and_distribution_has_its_time() -> None:
+    """The next look counts it, and the distribution of the look before has it."""
+    last = Counted(30, 3.0, {3: 50, 100: 28, 900: 2})
+    log = ended(Told(Counted(10, 1.0, {100: 10}), Counted(20, 2.0, {3: 20, 100: 21, 900: 1}), last).run(2.0)).log()
+    rows = zip(log.response.second, log.response.value_us, log.response.count, strict=True)
+    assert sorted(rows) == [(0, 100, 9), (0, 900, 1), (1, 3, 2), (1, 100, 7), (1, 900, 1)]
+
+
+@pytest.mark.slow
 def test_a_reset_of_the_counters_is_no_negative_traffic() -> None:
     log = ended(Told(Counted(1000, 9.0), Counted(5, 0.1), Counted(105, 0.2)).run(2.0)).log()
     assert log.response.total == 100

@@ -123,8 +123,8 @@ def explore(
     """Runs the search phase; returns why it ended. What `log` notes is said as well.
 
     Several trials may be under way: a searcher is asked for the next config before it is told of those. `renewed` makes another
-    one like `searcher`, which is told what counts after a trial was taken back; None: `searcher` goes on all the same. No budget
-    ends it where it `went_on` by the record (see `Settled`).
+    one like `searcher`, which is told what counts after earlier trials were changed; None: `searcher` goes on all the same. No
+    budget ends it where it `went_on` by the record (see `Settled`).
     """
     search = _Search(task, scorer, searcher, log, renewed, went_on or {})
     yield Stream(search.lanes())
@@ -153,7 +153,7 @@ class _Search:
     def _begin(self, searcher: Searcher) -> None:
         """With a searcher that has seen nothing yet."""
         task, scorer = self._task, self._scorer
-        self._searcher, self._n_invalidated = searcher, scorer.n_invalidated
+        self._searcher, self._n_changed = searcher, scorer.n_changed
         self._steady = FallbackSearcher(
             searcher, space=task.space, baseline=task.baseline, seed=task.seed, say=scorer.say
         )
@@ -161,8 +161,8 @@ class _Search:
             self._steady.tell(as_judged(task, scorer, trial))
 
     def _catch_up(self) -> None:
-        """After a trial was taken back."""
-        if self._scorer.n_invalidated == self._n_invalidated:
+        """After a trial was taken back, or the machine was seen to have drifted."""
+        if self._scorer.n_changed == self._n_changed:
             return
         self._progress = _Progress()
         for trial in self._scorer.trials:
@@ -170,7 +170,7 @@ class _Search:
                 self._progress.take(as_judged(self._task, self._scorer, trial), nears=self._scorer.par == math.inf)
         if self._renewed is not None:
             self._begin(self._renewed())
-        self._n_invalidated = self._scorer.n_invalidated
+        self._n_changed = self._scorer.n_changed
 
     def lanes(self) -> Iterator[Steps[None]]:
         """One trial each, until the search ends."""
@@ -310,7 +310,7 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
         task: of the study.
         scorer: of the trials so far.
         best_loss: what counts as the best where throughput is the objective; None, or another objective: the single run with
-            the least loss, of a config that does not harm (see also `Scorer.loss_in_hindsight`).
+            the least loss, of a config that does not harm.
     """
     if not len(scorer.track):
         return None
@@ -323,7 +323,7 @@ def early_stop(task: Task, scorer: Scorer, best_loss: float | None = None) -> Ea
     if task.objective.metric != "throughput":
         return _latency_stop(best)
     if best_loss is None:
-        best_loss = scorer.loss_in_hindsight(best) if best is not None else 0.0
+        best_loss = (best.loss or 0.0) if best is not None else 0.0
     value = scorer.track.at(scorer.spent_s)[0] * math.exp(-best_loss)
     spread = 1.96 * scorer.noise_sd * value
     incumbent = Interval(value, value - spread, value + spread, se=spread / 1.96)

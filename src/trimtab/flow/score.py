@@ -24,6 +24,9 @@ _PAIR_ROLES = (Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PR
 _PUNCTUAL = 0.95
 """Share of the shortest window that a window lasts at least."""
 
+_FELT = 0.01
+"""Least change of a loss by what is known later that counts."""
+
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
 
@@ -97,7 +100,8 @@ class Scorer:
         track: baseline over the seconds spent: a step of the machine's clock must not change the order.
         regression: what the trials have cost the users of the target.
         baselines: latest measurements of the baseline.
-        n_invalidated: trials that were taken back by `invalidate`.
+        n_changed: how often something was changed of what earlier trials have shown: one was taken back, or the machine had
+            drifted.
         n_at_once: trials that were under way together with the one that is taken: they share the time.
         refused: configs whose proof has failed, or was given up.
         refused_at, refused_at_s: trials and `spent_s` when the last of them was: nothing that was measured before looked good
@@ -116,7 +120,7 @@ class Scorer:
         self.track = BaselineTrack()
         self.regression = RegressionMeter()
         self.baselines: deque[Measurement] = deque(maxlen=_YARDSTICK_RUNS)
-        self.n_invalidated = 0
+        self.n_changed = 0
         self.n_at_once = 1
         self.refused: list[Config] = []
         self.refused_at, self.refused_at_s = 0, 0.0
@@ -233,15 +237,6 @@ class Scorer:
         """The objective's metric in `trial`; NaN when it was not measured."""
         return self.task.objective.value(trial.measurement).estimate if trial.measurement else math.nan
 
-    def loss_in_hindsight(self, trial: Trial) -> float:
-        """The loss of `trial`, one of those taken; a smaller gain where later runs of the baseline show that the machine had
-        become faster before it."""
-        loss = trial.loss or 0.0
-        if trial.measurement is None or not self.track.summary().is_beyond_noise:
-            return loss
-        baseline, _ = self.track.at(self._judged_s[trial.number])
-        return max(loss, self.task.objective.loss(self.value_of(trial), baseline))
-
     def run_se(self, trial: Trial) -> float:
         """Relative standard error of one run: the noise from run to run, or the believed part of its own if that is more."""
         if trial.measurement is None:
@@ -254,6 +249,8 @@ class Scorer:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
         trial = self._with_value(trial)
         self._learn_baseline(trial, self._spent_s)
+        if trial.role in BASELINE_ROLES and trial.measurement is not None:
+            self._judge_in_hindsight()
         if trial.loss is None:
             self._tell_twin(trial)
             trial = self._scored(trial)
@@ -289,7 +286,7 @@ class Scorer:
             self.trials[index], status=Status.INFRASTRUCTURE, measurement=None, loss=None, loss_se=None, excess=0.0,
             reason=f"its measurement was found to be invalid: {reason}", fault=Fault.ENVIRONMENT,
         )  # fmt: skip
-        self.n_invalidated += 1
+        self.n_changed += 1
         self._seen = _Seen()
         self.harms.clear()
         self.beside, self.n_beside = None, 0
@@ -299,6 +296,18 @@ class Scorer:
             self._learn_baseline(each, spent_s)
             spent_s += cost_s
         return trial
+
+    def _judge_in_hindsight(self) -> None:
+        """Losses by the baseline as it is known now to have been, where the machine drifted and one of them is off by more than
+        the noise: until the next run of the baseline, all was compared with the last one."""
+        if not self.track.summary().is_beyond_noise:
+            return
+        judged = [self._compared(trial, self._judged_s[trial.number]) for trial in self.trials]
+        moved = [abs((new.loss or 0.0) - (old.loss or 0.0)) for new, old in zip(judged, self.trials, strict=True)]
+        if max(moved, default=0.0) > max(_FELT, self.noise_sd):
+            self.trials[:] = judged
+            self.n_changed += 1
+            self._seen = _Seen()
 
     def _forget_harm(self, trial: Trial) -> None:
         """What was said of it before `trial`: of all configs, where that tells more of the baseline."""
@@ -321,15 +330,19 @@ class Scorer:
 
     def _scored(self, trial: Trial) -> Trial:
         """With its loss against the baseline as it was at that time."""
+        trial = self._compared(trial, self._spent_s)
+        if trial.loss is not None and not math.isfinite(trial.loss):
+            metric, value = self.task.objective.metric, self.value_of(trial)
+            reason = f"{metric}={format_figure(value)} cannot be compared with the baseline"
+            return replace(trial, status=Status.FAILED_LOAD, measurement=None, loss=None, loss_se=None, reason=reason)
+        return trial
+
+    def _compared(self, trial: Trial, at_s: float) -> Trial:
+        """With its loss, which may be infinite, against the baseline at `at_s`; as it is where there is nothing to compare."""
         if trial.measurement is None or not len(self.track):
             return trial
-        objective = self.task.objective
-        value = objective.value(trial.measurement)
-        baseline, baseline_se = self.track.at(self._spent_s)
-        loss = objective.loss(value.estimate, baseline)
-        if not math.isfinite(loss):
-            reason = f"{objective.metric}={format_figure(value.estimate)} cannot be compared with the baseline"
-            return replace(trial, status=Status.FAILED_LOAD, measurement=None, reason=reason)
+        baseline, baseline_se = self.track.at(at_s)
+        loss = self.task.objective.loss(self.value_of(trial), baseline)
         shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
         return replace(trial, loss=loss, loss_se=math.hypot(self.run_se(trial), shared))
 

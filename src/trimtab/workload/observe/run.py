@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -74,6 +75,7 @@ class ObserveRun:
         self._started = clock()
         self._looks = [_Look(0.0, 0.0)]
         self._rows: list[tuple[int, int, int, int]] = []
+        self._spare: Counter[int] = Counter()
         self._latencies: Latencies = "each" if self._last.by_us else "means"
         if self._last.busy_s is None:
             self._latencies = "none"
@@ -124,16 +126,22 @@ class ObserveRun:
         self._looks.append(_Look(at_s, self._looks[-1].n + n))
         second = self._second_of(at_s)
         if counted.by_us:
-            # The slowest: what a distribution holds besides, as parts of procedures and pings, takes less than a statement.
-            left = round(n)
-            for us, count in sorted(counted.by_us.items(), reverse=True):
-                if (taken := min(left, count - last.by_us.get(us, 0))) > 0:
-                    self._rows.append((second, 0, us, taken))
-                    left -= taken
+            self._add_distribution(second, round(n), {us: count - last.by_us.get(us, 0) for us, count in counted.by_us.items()})
         elif round(n):
             busy_s = 0.0 if counted.busy_s is None or last.busy_s is None else counted.busy_s - last.busy_s
             if busy_s >= 0:
                 self._rows.append((second, 0, min(_LONGEST_US, max(1, round(busy_s / n * 1e6))), round(n)))
+
+    def _add_distribution(self, second: int, n: int, by_us: dict[int, int]) -> None:
+        """The slowest n: what a distribution holds besides, as parts of procedures and pings, takes less than a statement. It is
+        read after the number: what ran in between is counted by the next look only, which finds it among the spare."""
+        self._spare.update({us: count for us, count in by_us.items() if count > 0})
+        for source in (by_us, dict(self._spare)):
+            for us, count in sorted(source.items(), reverse=True):
+                if (taken := min(n, count, self._spare[us])) > 0:
+                    self._rows.append((second, 0, us, taken))
+                    self._spare[us] -= taken
+                    n -= taken
 
     def _second_of(self, at_s: float) -> int:
         """The second that a look at its end tells of."""
