@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,19 @@ def test_two_threads_ask_for_the_best(opened: Opened) -> None:
     assert means.best(trials) == alone
     others[0].join()
     assert sum(n for _, n in means._losses.values()) == len(trials)
+
+
+def test_the_best_is_another_one_where_trials_that_were_told_say_something_else(opened: Opened) -> None:
+    """The machine had drifted, and they were compared again."""
+    session, _ = opened().begin(spec())
+    measured(session, session.join("a").id, 6)
+    means, trials = Means(), session.trials
+    best, _ = means.best(trials)
+    assert best is not None
+    again = [replace(trial, loss=9.0) if trial.config == best else trial for trial in trials]
+    assert means.best(again, 0)[0] == best
+    assert means.best(again, 1) == Means().best(again)
+    assert means.best(again, 1)[0] != best
 
 
 def ended(sessions: Sessions, name: str) -> tuple[Session, str]:

@@ -126,6 +126,11 @@ class Bundles:
         half = t_quantile(0.975, effects.df) * sd
         return exp_interval(Interval(mean, mean - half, mean + half, 0.95, sd, len(runs)))
 
+    def seems_to_help(self, name: str, scorer: Scorer) -> bool:
+        """Whether a play brings more than the noise hides, by its runs as they are judged now."""
+        mean, sd = self.effects(scorer).of(name)
+        return mean > _KEEP * sd
+
     def _trials(self, scorer: Scorer) -> list[tuple[Bundle, Trial]]:
         """As the scorer has them now: what a trial has shown may have been taken back."""
         trials = {trial.number: trial for trial in scorer.trials}

@@ -14,8 +14,10 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from trimtab.flow.ask import Ask, Steps
+from trimtab.flow.baseline import N_BASELINE_FIRST
 from trimtab.flow.bundles import Bundles
 from trimtab.flow.explore import early_stop
 from trimtab.flow.losses import burden, mean_loss
@@ -75,6 +77,9 @@ _TOGETHER = (
 _FEW_RUNS = 45
 """Runs of a wall-clock budget below which the baseline is not measured between plays."""
 
+_SURPRISE = 0.25
+"""Gain of a play, a log-ratio, from which on another run of the baseline may have to confirm it."""
+
 _WIDTH = 0.2
 """Of the prior around the value that a kept play has set."""
 
@@ -91,7 +96,7 @@ class Tried:
         trial: the run, the first of several.
         is_kept: whether the next plays were tried on top of it; of one that was tried with others, whether it seems to help.
         note: why it was not tried whole, or in how many runs it was.
-        effect: of a play that was tried with others: how many times better a config is with it.
+        among: of a play that was tried with others: all runs of these.
     """
 
     play: Play
@@ -101,7 +106,11 @@ class Tried:
     trial: Trial
     is_kept: bool
     note: str = ""
-    effect: Interval | None = None
+    among: Bundles | None = None
+
+    def effect(self, scorer: Scorer) -> Interval | None:
+        """How many times better a config is with the play, as its runs with others say; None where there are none."""
+        return None if self.among is None else self.among.worth(self.play.name, scorer)
 
 
 @dataclass(slots=True)
@@ -225,7 +234,7 @@ class PlayPhase:
                 Tried(
                     play=play, config=runs[0].config, beside=bundles.start, held=held, trial=runs[0],
                     is_kept=play.name in bundles.kept, note="; ".join(filter(None, (of_runs, notes[play.name]))),
-                    effect=bundles.worth(play.name, scorer),
+                    among=bundles,
                 )
             )  # fmt: skip
 
@@ -238,16 +247,18 @@ class PlayPhase:
         return (n_tried < self.n_recorded or has_room) and _share_has_room(task, scorer, n_tried=n_tried)
 
     def _baseline(self, task: Task, scorer: Scorer, n_more: int = 0) -> Steps[None]:
-        """Once more, when it is due."""
+        """Once more, when it is due, or the machine may be getting warm."""
         n_tried = len(self.tried) + n_more
-        if n_tried and n_tried % task.search.baseline_every == 0 and not _is_short(task, scorer):
+        is_due = n_tried > 0 and n_tried % task.search.baseline_every == 0 and not _is_short(task, scorer)
+        if is_due or _may_be_warming(scorer):
             yield Ask(config=task.baseline, role=Role.BASELINE)
 
-    def prior(self, task: Task) -> Prior:
-        """What the plays lead to expect: values that helped, and the plays for which there was no time."""
+    def prior(self, task: Task, scorer: Scorer | None = None) -> Prior:
+        """What the plays lead to expect: values that helped, and the plays for which there was no time. By what `scorer` knows by
+        now some did not: the machine may have become faster by itself."""
         at: dict[str, Value] = {}
         for each in self.tried:
-            if each.is_kept:
+            if each.is_kept and (scorer is None or _seems_to_help(task, scorer, each)):
                 at |= each.play.settings
         done = {each.play.name for each in self.tried} | set(self.left_out)
         rest = tuple(play for play in self.plan if play.name in self.untried or play.name not in done)
@@ -327,6 +338,19 @@ def _is_short(task: Task, scorer: Scorer) -> bool:
     return seconds is not None and seconds < _FEW_RUNS * scorer.mean_cost_s
 
 
+def _may_be_warming(scorer: Scorer) -> bool:
+    """Whether the first runs of the baseline, the only ones yet, became better from one to the next, and a play then was so much
+    better that the machine may have become faster by itself."""
+    first = [trial for trial in scorer.trials if trial.role is Role.BASELINE]
+    if len(first) > N_BASELINE_FIRST:
+        return False
+    values = [scorer.value_of(trial) for trial in first]
+    steps = [scorer.task.objective.loss(later, earlier) for earlier, later in pairwise(values)]
+    losses = [t.loss or 0.0 for t in scorer.trials if t.role is Role.PLAY and t.status is Status.OK]
+    is_surprising = min(losses, default=0.0) < -max(_SURPRISE, 2 * scorer.noise_sd)
+    return is_surprising and max(steps, default=0.0) < 0
+
+
 def _is_better(task: Task, scorer: Scorer, config: Config, held: Config) -> bool:
     gain = _loss(task, scorer.trials, held) - mean_loss(scorer.trials, config)
     if scorer.par == math.inf:  # the baseline misses a constraint: a step towards it helps
@@ -349,8 +373,8 @@ def _loss(task: Task, trials: Sequence[Trial], config: Config) -> float:
 
 def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
     """What the report shows of a play."""
-    worth = tried.effect or _worth(task, scorer, tried)
-    trial = tried.trial
+    effect, trial = tried.effect(scorer), tried.trial
+    worth = effect or _worth(task, scorer, tried)
     return TriedPlay(
         play=tried.play.name,
         reason=tried.play.reason,
@@ -360,7 +384,7 @@ def _row(task: Task, scorer: Scorer, tried: Tried) -> TriedPlay:
         kept=tried.is_kept,
         verdict=_verdict(worth),
         worth=GainInterval.of(worth),
-        note=(_note(trial) if tried.effect is None else "") or tried.note,
+        note=(_note(trial) if effect is None else "") or tried.note,
     )
 
 
@@ -386,6 +410,15 @@ def _worth(task: Task, scorer: Scorer, tried: Tried) -> Interval | None:
     se = sd * math.sqrt(1 / len(whole) + 1 / max(1, n_beside))
     half = t_quantile(0.975, df) * se
     return exp_interval(Interval(gain, gain - half, gain + half, 0.95, se, len(whole)))
+
+
+def _seems_to_help(task: Task, scorer: Scorer, tried: Tried) -> bool:
+    """Of one that was kept; a step towards a constraint that the baseline misses helps whatever its speed."""
+    if scorer.par == math.inf or tried.play.name == WITHIN_LIMITS:
+        return True
+    if tried.among is not None:
+        return tried.among.seems_to_help(tried.play.name, scorer)
+    return _is_better(task, scorer, tried.config, tried.beside)
 
 
 def _verdict(worth: Interval | None) -> str:

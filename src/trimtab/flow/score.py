@@ -10,8 +10,20 @@ from dataclasses import replace
 from trimtab.errors import UsageError
 from trimtab.flow.regression import RegressionMeter
 from trimtab.flow.task import Task
-from trimtab.measure import BaselineTrack, Interval, Measurement
-from trimtab.records import BASELINE_ROLES, Context, Fault, Role, Status, Trial
+from trimtab.measure import BaselineTrack, Measurement
+from trimtab.records import (
+    BASELINE_ROLES,
+    Context,
+    Fault,
+    Role,
+    Status,
+    Trial,
+    compared,
+    judged_again,
+    noise_sd_of,
+    se_of,
+    se_of_run,
+)
 from trimtab.space import Config
 from trimtab.units import format_figure
 
@@ -23,9 +35,6 @@ _PAIR_ROLES = (Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PR
 
 _PUNCTUAL = 0.95
 """Share of the shortest window that a window lasts at least."""
-
-_FELT = 0.01
-"""Least change of a loss by what is known later that counts."""
 
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
@@ -189,8 +198,7 @@ class Scorer:
     @property
     def noise_sd(self) -> float:
         """Relative standard deviation of one measurement from run to run, drift taken out; 0 before two baselines."""
-        sd = self.track.summary().noise_sd if len(self.track) >= 2 else 0.0
-        return sd if math.isfinite(sd) else 0.0
+        return noise_sd_of(self.track)
 
     @property
     def par(self) -> float:
@@ -239,11 +247,7 @@ class Scorer:
 
     def run_se(self, trial: Trial) -> float:
         """Relative standard error of one run: the noise from run to run, or the believed part of its own if that is more."""
-        if trial.measurement is None:
-            return self.noise_sd
-        value = self.task.objective.value(trial.measurement)
-        share = self.track.summary().stated_share if len(self.track) else 1.0
-        return max(share * _se(value) / value.estimate, self.noise_sd)
+        return se_of_run(self.task.objective, self.track, trial)
 
     def take(self, trial: Trial) -> Trial:
         """Takes the next trial and returns it with its loss; one that has its loss already (of a history) keeps it."""
@@ -298,13 +302,10 @@ class Scorer:
         return trial
 
     def _judge_in_hindsight(self) -> None:
-        """Losses by the baseline as it is known now to have been, where the machine drifted and one of them is off by more than
-        the noise: until the next run of the baseline, all was compared with the last one."""
-        if not self.track.summary().is_beyond_noise:
-            return
-        judged = [self._compared(trial, self._judged_s[trial.number]) for trial in self.trials]
-        moved = [abs((new.loss or 0.0) - (old.loss or 0.0)) for new, old in zip(judged, self.trials, strict=True)]
-        if max(moved, default=0.0) > max(_FELT, self.noise_sd):
+        """Losses by the baseline as it is known now to have been: until its next run, all was compared with the last one."""
+        times = [self._judged_s[trial.number] for trial in self.trials]
+        judged = judged_again(self.task.objective, self.track, self.trials, times)
+        if judged is not self.trials:
             self.trials[:] = judged
             self.n_changed += 1
             self._seen = _Seen()
@@ -319,7 +320,7 @@ class Scorer:
         if trial.role in BASELINE_ROLES and trial.measurement is not None:
             value = self.task.objective.value(trial.measurement)
             self.baselines.append(trial.measurement)
-            self.track.add(spent_s, value.estimate, _se(value))
+            self.track.add(spent_s, value.estimate, se_of(value))
 
     def _with_value(self, trial: Trial) -> Trial:
         """A run of the baseline whose value cannot be compared with, as no value at all."""
@@ -330,21 +331,12 @@ class Scorer:
 
     def _scored(self, trial: Trial) -> Trial:
         """With its loss against the baseline as it was at that time."""
-        trial = self._compared(trial, self._spent_s)
+        trial = compared(self.task.objective, self.track, trial, self._spent_s)
         if trial.loss is not None and not math.isfinite(trial.loss):
             metric, value = self.task.objective.metric, self.value_of(trial)
             reason = f"{metric}={format_figure(value)} cannot be compared with the baseline"
             return replace(trial, status=Status.FAILED_LOAD, measurement=None, loss=None, loss_se=None, reason=reason)
         return trial
-
-    def _compared(self, trial: Trial, at_s: float) -> Trial:
-        """With its loss, which may be infinite, against the baseline at `at_s`; as it is where there is nothing to compare."""
-        if trial.measurement is None or not len(self.track):
-            return trial
-        baseline, baseline_se = self.track.at(at_s)
-        loss = self.task.objective.loss(self.value_of(trial), baseline)
-        shared = baseline_se / baseline if math.isfinite(baseline_se) else 0.0
-        return replace(trial, loss=loss, loss_se=math.hypot(self.run_se(trial), shared))
 
     def _tell_twin(self, trial: Trial) -> None:
         """Says so when the target rounds or derives values such that another config runs with the very same ones."""
@@ -366,11 +358,3 @@ def _window_s(trial: Trial) -> float:
     """Length of its measuring window; 0 when it has none."""
     begin, end = (0.0, 0.0) if trial.measurement is None else trial.measurement.window_s
     return end - begin
-
-
-def _se(value: Interval) -> float:
-    """Standard error; from the interval's width when it is not stated; 0 when neither is finite."""
-    if math.isfinite(value.se):
-        return value.se
-    width = value.high - value.low
-    return width / 3.92 if math.isfinite(width) else 0.0

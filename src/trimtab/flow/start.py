@@ -26,10 +26,12 @@ def start_searcher(
     log: WarmLog | None = None,
     *,
     n_before: int = 0,
+    scorer: Scorer | None = None,
 ) -> GuardedSearcher | PruningSearcher | PassesSearcher:
     """The searcher that the task names: from what was settled, over few knobs first, or over one part of them after the other.
 
-    `log` is told what becomes of past studies; `n_before` configs were measured by an earlier search.
+    `log` is told what becomes of past studies; `n_before` configs were measured by an earlier search; `scorer` knows what became
+    of the plays.
 
     Raises:
         UsageError: unknown searcher or option, or passes over knobs of one kind.
@@ -42,7 +44,7 @@ def start_searcher(
         baseline=task.baseline,
         advice=() if task.advice == task.baseline else (task.advice,),
         starts=warm.starts,
-        prior=settled.plays.prior(task),
+        prior=settled.plays.prior(task, scorer),
         past=warm.past,
         context=task.context,
         seed=task.seed,

@@ -120,7 +120,7 @@ def _searched(task: Task, scorer: Scorer, outcome: Outcome, settled: Settled, n_
     log, warm = WarmLog(), settled.warm or WarmStart()
 
     def renewed() -> GuardedSearcher | PruningSearcher | PassesSearcher:
-        return start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer))
+        return start_searcher(task, n_expected, settled, log, n_before=_n_searched(scorer), scorer=scorer)
 
     searcher = renewed()
     scorer.say("searching")

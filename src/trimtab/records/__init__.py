@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from trimtab.records.cycle import ContextResult, Cycle, CycleSummary, Visit
     from trimtab.records.endpoint import Endpoint
     from trimtab.records.gain import GainInterval
+    from trimtab.records.hindsight import compared, in_hindsight, judged_again, noise_sd_of, se_of, se_of_run
     from trimtab.records.machine import Machine
     from trimtab.records.objective import FIGURES, METRICS, MetricConstraint, Objective
     from trimtab.records.prior import WITHIN_LIMITS, KnobPrior, Play, Prior
@@ -49,6 +50,7 @@ else:
             "cycle": "ContextResult Cycle CycleSummary Visit",
             "endpoint": "Endpoint",
             "gain": "GainInterval",
+            "hindsight": "compared in_hindsight judged_again noise_sd_of se_of se_of_run",
             "machine": "Machine",
             "objective": "FIGURES METRICS MetricConstraint Objective",
             "prior": "WITHIN_LIMITS KnobPrior Play Prior",
@@ -114,5 +116,11 @@ __all__ = [
     "WarmStudy",
     "classes_from_json",
     "classes_to_json",
+    "compared",
+    "in_hindsight",
+    "judged_again",
+    "noise_sd_of",
+    "se_of",
+    "se_of_run",
     "seconds_of",
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trimtab import importance  # its names load what ranks, and numpy, on first use
 from trimtab.errors import HistoryError, TrimtabError
-from trimtab.records import KeptRanks, Trial
+from trimtab.records import KeptRanks, Objective, Trial, in_hindsight
 from trimtab.report.words import clean, counted, percent_text
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def explain(study: StudyRecord, trials: Sequence[Trial]) -> Explanation:
     if len(configs) < _WORTH_WAITING:
         return Explanation(consensus=None, text=_few_text(study, len(configs)))
     try:
-        problem = _problem(study, trials)
+        problem = _problem(study, in_hindsight(Objective.parse(study.objective), trials))
         consensus = importance.rank_knobs(problem)
     except TrimtabError as error:
         return Explanation(consensus=None, text=f"The knobs cannot be ranked: {error.message}.")
@@ -119,8 +119,12 @@ def without_proven(study: StudyRecord, consensus: Consensus) -> Consensus:
 
 
 def with_plots(study: StudyRecord, trials: Sequence[Trial], consensus: Consensus | None) -> Explanation:
-    """What the plots need beside the ranks: slices and pairs, which take a few seconds; `consensus` None: rank first."""
-    known = explain(study, trials) if consensus is None else None
+    """What the plots need beside the ranks: slices and pairs, which take a few seconds; `consensus` None: rank first. Trials that
+    were ranked already are of several studies at times, and judged."""
+    known = None
+    if consensus is None:
+        trials = in_hindsight(Objective.parse(study.objective), trials)
+        known = explain(study, trials)
     found = consensus if known is None else known.consensus
     if found is None or found.verdict:
         text = known.text if known is not None else found.verdict if found is not None else ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimtab.errors import TrimtabError
-from trimtab.records import Trial
+from trimtab.records import Objective, Trial, in_hindsight
 from trimtab.report.charts import GREEN, Figure, short_name
 from trimtab.report.facts import ratio_of
 from trimtab.report.headline import times_of
@@ -40,6 +40,7 @@ def parallel_figure(study: StudyRecord, trials: Sequence[Trial]) -> Figure | Non
 
     from trimtab.history import read_space
 
+    trials = in_hindsight(Objective.parse(study.objective), trials)
     seen = [trial for trial in trials if trial.is_feasible and trial.loss is not None and math.isfinite(trial.loss)]
     if len({trial.config for trial in seen}) < _LEAST_CONFIGS:
         return None

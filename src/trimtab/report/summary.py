@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trimtab.records import BASELINE_ROLES, Context, MemoryUse, Objective, Role, Status, Trial, Verdict
+from trimtab.records import BASELINE_ROLES, Context, MemoryUse, Objective, Role, Status, Trial, Verdict, in_hindsight
 from trimtab.report.against_advice import advice_line
 from trimtab.report.cycle import ContextRow, DifferingRow, are_of_several, context_rows, cycle_lines, differing_rows
 from trimtab.report.facts import (
@@ -201,7 +201,7 @@ def _workload(study: StudyRecord) -> str:
 def summarise(study: StudyRecord, trials: Sequence[Trial]) -> Summary:
     """Works out everything that a report says. Reads its arguments only."""
     verdict, objective = study.verdict, Objective.parse(study.objective)
-    texts = ValueTexts(study)
+    trials, texts = in_hindsight(objective, trials), ValueTexts(study)
     rows = tuple(_row(trial, objective, study, texts) for trial in trials)
     failed = {trial.config for trial in trials if trial.status.is_config_fault}  # a lucky run before that shows nothing
     best = _best(row for row, trial in zip(rows, trials, strict=True) if trial.config not in failed)

@@ -46,6 +46,11 @@ class Course:
         return self._study.scorer.trials
 
     @property
+    def n_changed(self) -> int:
+        """How often trials that were told before have come to say something else (see `Scorer.n_changed`)."""
+        return self._study.scorer.n_changed
+
+    @property
     def verdict(self) -> Verdict | None:
         """What came of it; None while it goes on."""
         return self._study.result if self._study.is_over else None

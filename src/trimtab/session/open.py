@@ -131,15 +131,18 @@ class Means:
     """
 
     def __init__(self) -> None:
-        self._n = 0
+        self._n = self._n_changed = 0
         self._losses: dict[Config, tuple[float, int]] = {}
         self._best: tuple[float, Config | None] = (math.inf, None)
         self._lock = threading.Lock()
 
-    def best(self, trials: Sequence[Trial]) -> tuple[Config | None, float]:
-        """The config with the least mean, and that; `trials` only ever grows."""
+    def best(self, trials: Sequence[Trial], n_changed: int = 0) -> tuple[Config | None, float]:
+        """The config with the least mean, and that; `trials` only grows while `n_changed` is the same."""
         with self._lock:
             n = len(trials)
+            if n_changed != self._n_changed:
+                self._n, self._losses, self._best = 0, {}, (math.inf, None)
+                self._n_changed = n_changed
             for index in range(self._n, n):
                 trial = trials[index]
                 if trial.status is Status.OK and trial.is_feasible and trial.loss is not None:

@@ -118,7 +118,7 @@ class Session:
             return self.verdict.candidate, proven.estimate if proven is not None else 1.0
         if self._is_over and self.verdict.result == "no_improvement":
             return self.task.baseline, 1.0
-        config, loss = self._means.best(self.trials)
+        config, loss = self._means.best(self.trials, self._course.n_changed)
         return (config, math.exp(-loss)) if config is not None and loss < 0 else (self.task.baseline, 1.0)
 
     @property

@@ -10,7 +10,7 @@ from trimtab.errors import UsageError
 from trimtab.flow.prune import first_level_runs, tuning_order
 from trimtab.history import History, StudyRecord, find_study, read_space
 from trimtab.importance import RankProblem, rank_knobs
-from trimtab.records import PrunePlan, PruneSummary, WarmStudy
+from trimtab.records import Objective, PrunePlan, PruneSummary, WarmStudy, in_hindsight
 from trimtab.study.rank import find_ranked
 from trimtab.study.stage import Stage
 
@@ -95,7 +95,7 @@ def _carried(history: History, other: StudyRecord, ranks: str) -> dict[str, Any]
     Raises:
         UsageError: its trials cannot be ranked, or do not tell.
     """
-    trials = history.trials(other.id)
+    trials = in_hindsight(Objective.parse(other.objective), history.trials(other.id))
     consensus = rank_knobs(RankProblem(space=read_space(other), baseline=other.baseline, trials=trials))
     if consensus.verdict or not consensus.knee:
         raise UsageError(

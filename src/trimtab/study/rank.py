@@ -20,7 +20,7 @@ from trimtab.importance import (
     make_design,
     rank_knobs,
 )
-from trimtab.records import Objective, Trial
+from trimtab.records import Objective, Trial, in_hindsight
 from trimtab.space import Space
 
 __all__ = ["CONSENSUS", "Ranked", "design_name", "find_ranked", "make_rankers", "rank_study", "runs_asked"]
@@ -91,7 +91,8 @@ def rank_study(history: History, name: str, *, beside: Sequence[str] = (), ranke
         found = find_ranked(history, other)
         _require_same_task(record, found, space)
         records[found.id] = found
-    trials = tuple(trial for each in records.values() for trial in history.trials(each.id))
+    objective = Objective.parse(record.objective)
+    trials = tuple(trial for each in records.values() for trial in in_hindsight(objective, history.trials(each.id)))
     problem = RankProblem(space=space, baseline=record.baseline, trials=trials)
     try:
         consensus = rank_knobs(problem, chosen)
