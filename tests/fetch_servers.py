@@ -41,6 +41,7 @@ HEADERS = HOME / "postgresql-headers"
 """Of the server that Debian's PostgreSQL is: unpacked and not installed, for their package brings a whole compiler."""
 FETCHED = {
     "httpd": ("httpd", "2.4"),
+    "nginx": ("nginx", "1"),
     "tomcat": ("tomcat", "10.1"),
     "cassandra": ("cassandra", "5.0"),
     "cassandra-4.1": ("cassandra", "4.1"),

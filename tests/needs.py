@@ -207,6 +207,7 @@ NEEDS: Mapping[str, Need] = {
     "ext4": Need("mkfs.ext4", _system_program("mkfs.ext4"), "apt install e2fsprogs"),
     "redis": Need("Debian's Redis", _program("redis-server"), _SERVERS),
     "httpd": Need("Apache httpd", _private("httpd"), _SERVERS),
+    "nginx": Need("nginx", _private("nginx"), _SERVERS),
     "tomcat": Need("Apache Tomcat", _private("tomcat"), _SERVERS),
     "cassandra": Need("Apache Cassandra", _private("cassandra"), _SERVERS),
     "cassandra-4.1": Need("Apache Cassandra 4.1", _private("cassandra-4.1"), _SERVERS),

@@ -210,7 +210,7 @@ class TestTheSearcherOfTheReference(SearcherSuite):
     searcher_class = _searcher_of_the_reference()
 
 
-@pytest.mark.parametrize("kind", ["cassandra", "httpd", "linux", "mongodb", "tomcat", "wiredtiger"])
+@pytest.mark.parametrize("kind", ["cassandra", "httpd", "linux", "mongodb", "nginx", "tomcat", "wiredtiger"])
 def test_the_page_of_a_target_lists_its_sets(kind: str) -> None:
     """As study files and docs/how-to/tune-your-server.md say."""
     catalogue = tomllib.loads((PACKAGE / "catalog" / "kinds" / f"{kind}.toml").read_text(encoding="utf-8"))
@@ -247,6 +247,7 @@ def test_study_files_of_the_repository_are_read(file: Path, tmp_path: Path) -> N
         "redis": "redis",
         "zstd": "program",
         "httpd": "httpd",
+        "nginx": "nginx",
         "httpd-tomcat": "httpd",
         "rubis": "httpd",
         "tpcw": "httpd",

@@ -27,7 +27,9 @@ UNKNOWN = "its value as found, {}, is not one that the catalogue knows"
         ("512k", "1500B", "window", 2, "its value as found, 1500B, is not a whole number of unit=kB"),
         ("level = 3 ", "level = 3.5 ", "level", 4, "its value as found, 3.5, is not a whole number"),
         ("level = 3 ", "level = ${level} ", "level", 3, "its value as found, ${level}, is a variable of the program's"),
+        ("level = 3 ", "level = 65 60 ", "level", 3, UNKNOWN.format("65 60")),
         ("name = x", "checksum = 2", "checksum", True, UNKNOWN.format("2")),
+        ("name = x", "checksum = some", "checksum", True, UNKNOWN.format("some")),
     ],
 )
 def test_a_value_that_no_number_of_the_knob_says_locks_its_knob_only(

@@ -79,7 +79,7 @@ def test_no_limit_is_tried_under_which_a_rare_query_fails(name: str, memory: int
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("cassandra", 20), ("httpd", 10), ("linux", 6), ("mongodb", 6), ("tomcat", 18), ("wiredtiger", 10)],
+    [("cassandra", 20), ("httpd", 10), ("linux", 6), ("mongodb", 6), ("nginx", 7), ("tomcat", 18), ("wiredtiger", 10)],
 )
 def test_the_plays_of_a_shipped_catalogue_set_its_knobs(name: str, least: int, tmp_path: Path) -> None:
     """All of them, with those of its facets; each by values that its knobs have."""

@@ -26,6 +26,7 @@ FILES: Mapping[str, Mapping[str, str]] = {
     "tomcat": {},
     "linux": {},
     "mongodb": {},
+    "nginx": {},
     "redis": {},
     "wiredtiger": {},
     "cassandra": {

@@ -70,6 +70,8 @@ class Channel(BaseModel):
             may have read an older one.
         must_agree: addresses that are no knobs, and tell which program it is and which data its start loads. While the file gives
             one otherwise than the program has it, as it tells, nothing is restarted.
+        refuses_twice: whether the program refuses a setting that two of its files have: one that `read` tells, and that this file
+            does not have, is locked.
         must_exist: whether a file that is not there is not the program's: its knobs are locked, and it is not made.
         watched_if: a boolean knob further up. While it is true, the program watches the file and does what takes a moment when it
             has changed, as Tomcat deploys its applications again: no value in it is set live.
@@ -89,6 +91,7 @@ class Channel(BaseModel):
     tells_all: bool = False
     shows_files: str = ""
     must_agree: tuple[str, ...] = ()
+    refuses_twice: bool = False
     must_exist: bool = False
     watched_if: str = ""
     tables: bool = False
@@ -103,8 +106,9 @@ class Channel(BaseModel):
             self.made()
         except UsageError as error:
             raise ValueError(f"{error.message}; {error.hint}") from error
-        if bool(self.read) != bool(self.prints) or ((self.tells_all or self.shows_files) and not self.read):
-            raise ValueError("read and prints go together; tells_all and shows_files need them")
+        needs_read = self.tells_all or self.shows_files or self.refuses_twice
+        if bool(self.read) != bool(self.prints) or (needs_read and not self.read):
+            raise ValueError("read and prints go together; tells_all, shows_files and refuses_twice need them")
         if self.tables and (self.codec != "keyvalue" or self.read):
             raise ValueError('tables = true goes with codec = "keyvalue", and without read')
         if self.path.startswith(MOUNT) and (self.codec != "keyvalue" or self.read or self.tables):
@@ -140,6 +144,7 @@ class CatalogKnob(OverlayKnob):
             there; and a program that tells its values may tell it so.
         suffix: written after a number: "mb"; one of the catalogue's [units].
         words: what false and true are in the file.
+        spelled: word of the file -> the special value that it means: "auto", "off".
         needs: what the `features` command must print, or the knob is locked.
         needs_beside: the address that its file must have besides, or the knob is locked.
         ruled_by: addresses that leave it without effect: while its file has one of them, the knob is locked.
@@ -169,6 +174,7 @@ class CatalogKnob(OverlayKnob):
     also: tuple[str, ...] = ()
     suffix: str = ""
     words: tuple[str, str] = ("no", "yes")
+    spelled: dict[str, int | float] = Field(default_factory=dict)
     needs: str = ""
     needs_beside: str = ""
     ruled_by: tuple[str, ...] = ()
@@ -188,6 +194,13 @@ class CatalogKnob(OverlayKnob):
         for key, table in (("choices_need", self.choices_need), ("shown_by", self.shown_by)):
             if others := table.keys() - set(self.choices):
                 raise ValueError(f"{key} names {min(others)!r}, which is none of the choices")
+        return self
+
+    @model_validator(mode="after")
+    def _check_spelled(self) -> Self:
+        for word, value in self.spelled.items():
+            if value not in self.special:
+                raise ValueError(f"spelled {word!r} means {value}, which is not special")
         return self
 
     @model_validator(mode="after")

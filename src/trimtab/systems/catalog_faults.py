@@ -189,6 +189,12 @@ def _default_faults(catalog: Catalog) -> Iterator[tuple[str, str]]:
         ):
             if fault := each.fault_of_default():
                 yield f"[knob.{name}] {where}{fault}", hint
+        for value in knob.special:
+            if knob.hard is not None and not knob.hard[0] <= value <= knob.hard[1]:
+                yield (
+                    f"[knob.{name}] special={value} lies outside hard={list(knob.hard)}: it would be refused at each try",
+                    "widen hard, which is all that the program accepts",
+                )
         if not knob.default_of:
             continue
         other, where = catalog.knob.get(knob.default_of), f"[knob.{name}] default_of={knob.default_of!r}"

@@ -195,7 +195,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
 
     def _parsed(self, knob: Knob, text: str) -> Value:
         knows_case = self._places[knob.name].channel.codec.KNOWS_CASE
-        return parse_literal(knob, self.catalog.knob[knob.name], self.catalog.units, text, knows_case=knows_case)
+        entry, units, must_mean = self.catalog.knob[knob.name], self.catalog.units, self.settings.read is not None
+        return parse_literal(knob, entry, units, text, knows_case=knows_case, must_mean=must_mean)
 
     def _look(self) -> Mapping[str, KnobState]:
         return self.states()
@@ -210,9 +211,8 @@ class CatalogSystem(System[CommandSettings, AlwaysThere]):
             TargetError: a file cannot be read or understood.
         """
         bounds = self._bounds()
-        no_restart = (
-            self._reach.no_restart if self.settings.allow_restart else "needs a restart, and allow_restart = false"
-        )
+        may = self.settings.allow_restart
+        no_restart = self._reach.no_restart if may else "needs a restart, and allow_restart = false"
         self._shown.look(self._files.named, self._base.values if self._base is not None else {})
         states: dict[str, KnobState] = {}
         for channel in self._channels:

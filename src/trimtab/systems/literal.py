@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from trimtab.errors import SpaceError, TargetError, UsageError
@@ -22,11 +22,14 @@ _VARIABLE = re.compile(r"\$\{[^{}]*\}")
 
 
 def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Value) -> str:
-    """`value` as the file has it: a bare number in the knob's unit, or one with its suffix; the words of a boolean."""
+    """`value` as the file has it: a bare number in the knob's unit, or one with its suffix; the words of a boolean, and of a
+    special value."""
     if isinstance(value, bool):
         return entry.words[value]
     if isinstance(value, str):
         return value
+    if word := next((word for word, number in entry.spelled.items() if number == value), ""):
+        return word
     if not entry.suffix or (value in knob.special and value != 0):
         return _plain(value)  # -1 is a word; 0 is an amount, and Cassandra refuses one without its unit
     amount = value / _ratio(knob.unit, units, entry.suffix)
@@ -34,16 +37,23 @@ def literal(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], value: Val
 
 
 def parse_literal(
-    knob: Knob, entry: CatalogKnob, units: Mapping[str, str], text: str, *, knows_case: bool = True
+    knob: Knob,
+    entry: CatalogKnob,
+    units: Mapping[str, str],
+    text: str,
+    *,
+    knows_case: bool = True,
+    must_mean: bool = True,
 ) -> Value:
     """The inverse of `literal`; a size or duration may have any of the catalogue's units, or those that Trimtab knows. Of a text
     with a `stand_in_reason` the value next to it: that of a variable is not known, and is the default.
 
     Args:
         knows_case: whether choices that differ in case are different to the program.
+        must_mean: whether a text that means no value of this knob is an error; else it gives the default.
 
     Raises:
-        TargetError: the text means no value of this knob.
+        TargetError: the text means no value of this knob, and must.
     """
     if _VARIABLE.search(text):
         return knob.default
@@ -52,10 +62,14 @@ def parse_literal(
             return _boolean(knob, entry, text)
         if not knob.is_numeric:
             return _choice(knob, text, knows_case=knows_case)
+        if text.strip() in entry.spelled:
+            return entry.spelled[text.strip()]
         number = _number(knob, units, text)
         value = knob.cast(number)
         return math.ceil(number) if value is None else value
     except SpaceError as error:
+        if not must_mean:
+            return knob.default
         raise TargetError(
             f"{knob.name}={text!r} in the configuration file is not understood: {error.message}",
             hint=f"{error.hint or 'write it in another way'}; or correct type, unit and [units] in the catalogue",
@@ -66,12 +80,25 @@ def stand_in_reason(knob: Knob, entry: CatalogKnob, units: Mapping[str, str], te
     """Why a value as found is left alone: no value of the knob says the same, and it could not be told or written; else ""."""
     if _VARIABLE.search(text):
         return f"its value as found, {text}, is a variable of the program's"
+    unknown = f"its value as found, {text.strip()}, is not one that the catalogue knows"
     if knob.kind is KnobKind.BOOLEAN:
         is_number = text.strip().isdecimal() and text.strip() not in (*entry.words, "0", "1")
-        return f"its value as found, {text.strip()}, is not one that the catalogue knows" if is_number else ""
-    if knob.is_numeric and knob.cast(_number(knob, units, text)) is None:
+        return unknown if is_number or not _is_understood(lambda: _boolean(knob, entry, text)) else ""
+    if not knob.is_numeric or text.strip() in entry.spelled:
+        return ""
+    if not _is_understood(lambda: _number(knob, units, text)):
+        return unknown
+    if knob.cast(_number(knob, units, text)) is None:
         return f"its value as found, {text}, is not a whole number{f' of unit={knob.unit}' if knob.unit else ''}"
     return ""
+
+
+def _is_understood(parse: Callable[[], object]) -> bool:
+    try:
+        parse()
+    except SpaceError:
+        return False
+    return True
 
 
 def _boolean(knob: Knob, entry: CatalogKnob, text: str) -> Value:

@@ -49,6 +49,7 @@ class OwnWords:
         self._reach = reach
         self._asked: dict[str, str] = {}
         self._files: Sequence[Path] = ()
+        self._elsewhere: frozenset[str] = frozenset()
 
     def values(self, channel: FileChannel, addresses: Sequence[str]) -> Mapping[str, str] | None:
         """The values in use, of those settings that it speaks of; None where nothing tells them.
@@ -69,13 +70,18 @@ class OwnWords:
             require_java(pid)
         text = self._told("read", table.read, is_lasting="{pid}" in table.read)
         if head := table.shows_files:
-            self._files = [Path(line.removeprefix(head)) for line in text.splitlines() if line.startswith(head)]
+            named = [line.removeprefix(head) for line in text.splitlines() if line.startswith(head)]
+            self._files = [Path(each.removesuffix(":")) for each in named]  # nginx ends such a line so
         names = self._further_names(addresses, channel.name)
         try:
             told = printed_values(table.prints, text, [*addresses, *names])
         except CodecError as error:
             raise TargetError(f"read={table.read!r} is not understood: {error.message}", hint=error.hint) from error
-        return {names.get(name, name): told[name] for name in (*names, *addresses) if name in told}
+        found = {names.get(name, name): told[name] for name in (*names, *addresses) if name in told}
+        if table.refuses_twice:
+            copy = channel.read()
+            self._elsewhere = frozenset(address for address in found if not channel.has(copy, address))
+        return found
 
     def _further_names(self, addresses: Sequence[str], channel: str) -> dict[str, str]:
         """Further name -> address, of those of these addresses that have some."""
@@ -148,6 +154,8 @@ class OwnWords:
             TargetError: the file is not of its syntax.
         """
         knob = self._catalog.knob[name]
+        if self._catalog.address_of(name) in self._elsewhere:
+            return "another file that the program reads has it, and the program refuses a second one"
         if knob.needs_beside and copy is not None and not channel.has(copy, knob.needs_beside):
             return f"its file has no {knob.needs_beside}, which it needs"
         ruler = next((each for each in knob.ruled_by if channel.has(copy, each)), "")
@@ -317,7 +325,9 @@ class OwnWords:
                 hint=f"make room in {tempfile.gettempdir()}",
             ) from error
         said = result.output[-1000:].strip() or f"exit_code={result.exit_code}"
-        said = re.sub(rf"{re.escape(str(scratch))}/\S*?(?=[\s:,'\"]|$)", str(channel.path), said)
+        for each in copies:
+            said = re.sub(rf"{re.escape(f'{scratch}/{each.name}')}(?=[\s:,'\"]|$)", str(each.path), said)
+        said = said.replace(str(scratch), str(channel.path.parent))
         return said if result.exit_code != 0 else ""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from trimtab.errors import TargetError
 from trimtab.host import process_started_s
@@ -22,6 +22,7 @@ from trimtab.systems.file_channel import FileChannel
 from trimtab.systems.file_knobs import inactive
 from trimtab.systems.file_undo import Place
 from trimtab.systems.lifecycle_table import Loss
+from trimtab.systems.literal import stand_in_reason
 from trimtab.systems.live_values import LiveValues
 from trimtab.systems.own_words import OwnWords
 
@@ -209,8 +210,9 @@ class Settled:
             value = self._parsed(knob, text)
         except TargetError:
             return None
-        choices: Collection[str] = self._catalog.knob[knob.name].choices
-        return value if not choices or value in choices else None
+        entry = self._catalog.knob[knob.name]
+        is_meant = not stand_in_reason(knob, entry, self._catalog.units, text)
+        return value if is_meant and (not entry.choices or value in entry.choices) else None
 
 
 def _is_same(one: Value, other: Value) -> bool:
