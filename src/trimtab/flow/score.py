@@ -36,6 +36,9 @@ _PAIR_ROLES = (Role.ABLATION, Role.PROOF_BASELINE, Role.PROOF_CANDIDATE, Role.PR
 _PUNCTUAL = 0.95
 """Share of the shortest window that a window lasts at least."""
 
+_MANY_BASELINES = 16
+"""Runs of the baseline from which on not each of them has all trials judged again."""
+
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
 
@@ -302,7 +305,11 @@ class Scorer:
         return trial
 
     def _judge_in_hindsight(self) -> None:
-        """Losses by the baseline as it is known now to have been: until its next run, all was compared with the last one."""
+        """Losses by the baseline as it is known now to have been: until its next run, all was compared with the last one. Of many
+        runs only whole sixteenths ask for it: thousands of trials are judged, and told to a searcher, each time."""
+        n = len(self.track)
+        if n >= _MANY_BASELINES and n % (1 << n.bit_length() - 4):
+            return
         times = [self._judged_s[trial.number] for trial in self.trials]
         judged = judged_again(self.task.objective, self.track, self.trials, times)
         if judged is not self.trials:
