@@ -126,7 +126,9 @@ class ObserveRun:
         self._looks.append(_Look(at_s, self._looks[-1].n + n))
         second = self._second_of(at_s)
         if counted.by_us:
-            self._add_distribution(second, round(n), {us: count - last.by_us.get(us, 0) for us, count in counted.by_us.items()})
+            self._add_distribution(
+                second, round(n), {us: count - last.by_us.get(us, 0) for us, count in counted.by_us.items()}
+            )
         elif round(n):
             busy_s = 0.0 if counted.busy_s is None or last.busy_s is None else counted.busy_s - last.busy_s
             if busy_s >= 0:
