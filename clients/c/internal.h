@@ -6,6 +6,7 @@
 #include "trimtab.h"
 
 #include <curl/curl.h>
+#include <sys/types.h>
 
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
@@ -34,6 +35,7 @@ struct tt_session {
     size_t n_knobs;
     tt_buffer options, layers, answer, error;
     CURL *curl;
+    pid_t connected_by, joined_by; /* whose the connection and the client are: a forked process has others */
     long status;
     double wait_s, gain;
     int is_proven;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_ANSWER = 4 << 20, PATIENCE_S = 60, LONGEST_PAUSE_MS = 5000, IN_VAIN = -1 };
 
@@ -37,6 +38,18 @@ static int unsent(tt_session *s, CURLcode code) {
     if (code == CURLE_SSL_CACERT_BADFILE) hint = "let SSL_CERT_FILE name a file with certificates in PEM form";
     if (is_address || code == CURLE_SSL_CACERT_BADFILE) s->status = IN_VAIN;
     return tt_failed(s, curl_easy_strerror(code), hint);
+}
+
+/* A connection of this process: over that of the process which it was forked from each would read what is meant for the other. That one
+ * is left as it is, because closing it reads from it. */
+static int connected(tt_session *s) {
+    CURL *own;
+    if (s->connected_by == getpid()) return 1;
+    own = curl_easy_init();
+    if (!own) return 0;
+    s->curl = own;
+    s->connected_by = getpid();
+    return 1;
 }
 
 /* Sends one request; the answer is in s->answer, its status in s->status (0: there was none). */
@@ -110,7 +123,10 @@ static int request(tt_session *s, const char *method, const char *path, const ch
     tt_put(&url, s->url);
     tt_put(&url, "/api/v1");
     tt_put(&url, path);
-    if (url.failed) return tt_short_of_memory(s);
+    if (url.failed || !connected(s)) {
+        tt_buffer_free(&url);
+        return tt_short_of_memory(s);
+    }
     for (;;) {
         outcome = send_once(s, method, url.text, body);
         if (outcome == 0 && s->status >= 200 && s->status < 300) break;

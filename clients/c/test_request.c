@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct {
     long status;
@@ -74,6 +75,7 @@ static int played_sleep(const struct timespec *time, struct timespec *left) {
 #define clock_gettime played_clock
 #define nanosleep played_sleep
 #include "request.c"
+#include <sys/wait.h>
 
 static void require(int is_so, const char *what) {
     if (is_so) return;
@@ -128,6 +130,34 @@ static void test_conversation(tt_session *s) {
     require(tt_leave(s) == 0 && !*tt_error(s), "a client that the server does not know has left");
 }
 
+/* What a forked process does, after its parent has been given a point. */
+static void test_forked(tt_session *s) {
+    static const played_answer told[] = {
+        {200, "{\"client\":\"c1\"," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"1.7.1.x\",\"config\":{\"size\":4,\"share\":0.125}," BEST "}"},
+        {200, "{\"client\":\"c2\"," BEST "}"},
+        {200, "{\"state\":\"point\",\"ticket\":\"1.8.1.x\",\"config\":{\"size\":5,\"share\":0.5}," BEST "}"},
+        {0, NULL},
+    };
+    CURL *ours;
+    int status = -1;
+    begin(0);
+    played.answers = told;
+    require(tt_join(s) == 0 && tt_fetch(s) == TT_POINT, "a point before the fork");
+    ours = s->curl;
+    if (fork() == 0) {
+        require(tt_fetch(s) == TT_POINT && played.n_tries == 4 && strstr(played.body, "\"client\":\"c2\""), "a client of its own");
+        require(s->curl != ours, "a connection of its own");
+        _exit(0);
+    }
+    require(wait(&status) > 0 && status == 0, "a process that was forked fetches");
+    if (fork() == 0) {
+        require(tt_leave(s) == 0 && played.n_tries == 2, "the client of another process stays");
+        _exit(0);
+    }
+    require(wait(&status) > 0 && status == 0, "a process that was forked leaves");
+}
+
 /* With an argument: in a program that writes numbers as in that locale. */
 int main(int argc, char **argv) {
     long size = LONG_MAX - 1;
@@ -161,6 +191,7 @@ int main(int argc, char **argv) {
     require(tt_keep_section(s, "{}") < 0 && played.n_tries == 1, "what is not tried again");
     require(strcmp(played.authorities, "authorities.pem") == 0, "authorities of one's own");
     test_conversation(s);
+    test_forked(s);
     tt_session_free(s);
     puts("test_request: done");
     return 0;

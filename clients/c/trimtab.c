@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_REASON = 4000 };
 
@@ -68,6 +69,7 @@ tt_session *tt_session_new(const char *url, const char *token, const char *name)
     s->wait_s = 20;
     s->gain = 1;
     s->curl = curl_easy_init();
+    s->connected_by = getpid();
     if (!s->url || !s->token || !s->name || !s->result || !s->curl) {
         tt_session_free(s);
         return NULL;
@@ -94,7 +96,7 @@ void tt_session_free(tt_session *s) {
     tt_buffer_free(&s->layers);
     tt_buffer_free(&s->answer);
     tt_buffer_free(&s->error);
-    if (s->curl) curl_easy_cleanup(s->curl);
+    if (s->curl && s->connected_by == getpid()) curl_easy_cleanup(s->curl);
     free(s);
 }
 
@@ -258,6 +260,7 @@ int tt_join(tt_session *s) {
     if (!client) return tt_failed(s, "the server's answer is not understood", "is it of another version?");
     free(s->client);
     s->client = client;
+    s->joined_by = getpid();
     take_best(s);
     return 0;
 }
@@ -310,6 +313,7 @@ int tt_fetch(tt_session *s) {
     tt_buffer rest = {0};
     char *state;
     int outcome, is_point, is_end;
+    if (s->client && s->joined_by != getpid() && tt_join(s) < 0) return TT_ERROR; /* it was forked */
     tt_put(&rest, ",\"wait_s\":");
     tt_put_number(&rest, s->wait_s);
     outcome = rest.failed ? tt_short_of_memory(s) : ask(s, "/fetch", rest.text);
@@ -414,7 +418,9 @@ int tt_leave(tt_session *s) {
     if (!s->client) return 0;
     outcome = tt_path_of(s, &path, "/clients/");
     tt_put(&path, s->client);
-    if (outcome == 0) outcome = path.failed ? tt_short_of_memory(s) : tt_request(s, "DELETE", path.text, NULL);
+    if (outcome == 0 && path.failed) outcome = tt_short_of_memory(s);
+    /* a process that was forked and has fetched nothing holds the client of another one */
+    if (outcome == 0 && s->joined_by == getpid()) outcome = tt_request(s, "DELETE", path.text, NULL);
     tt_buffer_free(&path);
     if (outcome < 0 && s->status == 404) { /* it has left: the answer to its first try was lost, or the server was started anew */
         s->error.length = 0;

@@ -13,8 +13,9 @@
  *     tt_best(s);                                   // block has the best value
  *     tt_session_free(s);
  *
- * A session belongs to one thread at a time; several sessions may be used by several threads. Functions that return int give
- * a negative number on an error, and tt_error says what happened. Pointers to variables must stay valid while the session is used.
+ * A session belongs to one thread at a time; several sessions may be used by several threads. A process that is forked with a session
+ * joins it by itself with its next tt_fetch. Functions that return int give a negative number on an error, and tt_error says what
+ * happened. Pointers to variables must stay valid while the session is used.
  */
 #ifndef TRIMTAB_H
 #define TRIMTAB_H

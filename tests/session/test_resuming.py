@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.session.conftest import Clock, measured, spec
+from tests.session.conftest import Clock, measured, seconds, spec
 from trimtab.errors import LockedError
 from trimtab.history import Event, History
 from trimtab.records import Status, Trial
 from trimtab.session import Report, Session, Sessions
 from trimtab.session.refusal import ConflictError, GoneError, UnknownError
+from trimtab.space import Config
 
 Opened = Callable[[], Sessions]
 
@@ -52,6 +53,22 @@ def test_a_session_goes_on_after_a_restart_as_if_nothing_had_happened(opened: Op
     ended, _ = opened().begin(wanted)
     assert ended.best() == again.best()
     assert ended.status == again.status
+
+
+def test_the_best_of_a_session_without_a_verdict_is_the_same_after_a_restart(opened: Opened, clock: Clock) -> None:
+    """The machine became slower and slower: its trials say something else at the end than when each was made."""
+    wanted = spec(proof=False, budget="14 trials")
+
+    def slower(config: Config) -> float:
+        clock.now += 10.0
+        return seconds(config) * (1 + (clock.now - 1_000_000.0) / 150)
+
+    session, _ = opened().begin(wanted)
+    measured(session, session.join("a").id, f=slower)
+    assert session.state == "ended"
+    again, _ = opened().begin(wanted)
+    assert again.best() == session.best()
+    assert seconds(again.best()[0]) == min(seconds(trial.config) for trial in again.trials)
 
 
 def test_a_point_that_the_journal_has_lost_may_be_reported(opened: Opened) -> None:

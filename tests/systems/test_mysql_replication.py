@@ -9,9 +9,11 @@ from pymysql.constants import CR
 
 from tests.systems.mysql_shapes import ANSWERS, ScriptedSession
 from trimtab.systems.knobs import Reading
+from trimtab.systems.mysql.catalogue import Facts
 from trimtab.systems.mysql.flavour import read_flavour
-from trimtab.systems.mysql.replication import bound_by, has_replica, is_replica
+from trimtab.systems.mysql.replication import bound_by, has_replica, is_replica, unseen
 from trimtab.systems.mysql.session import Session
+from trimtab.systems.mysql.target import _shared
 from trimtab.systems.session import StatementError
 
 
@@ -42,6 +44,41 @@ def test_who_may_not_ask_for_the_one_still_sees_the_other() -> None:
     assert has_replica(refused)
 
 
+ONE_RIGHT = ["GRANT SYSTEM_VARIABLES_ADMIN ON *.* TO `tuner`@`%`"]
+ALL = ["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost` WITH GRANT OPTION"]
+
+
+@pytest.mark.parametrize(
+    ("version", "grants", "may_ask", "lacking"),
+    [
+        ("8.4.3", ONE_RIGHT, False, ("REPLICATION CLIENT", "PROCESS")),
+        ("8.4.3", ["GRANT PROCESS, REPLICATION CLIENT ON *.* TO `tuner`@`%`", *ONE_RIGHT], True, ()),
+        ("8.0.21", ["GRANT REPLICATION CLIENT ON *.* TO `tuner`@`%`", *ONE_RIGHT], True, ("PROCESS",)),
+        ("8.0.36", ALL, True, ()),
+        ("8.0.36", ["GRANT ALL PRIVILEGES ON `shop`.* TO `tuner`@`%`"], True, ("PROCESS",)),
+        ("10.6.16-MariaDB", ["GRANT SUPER, PROCESS ON *.* TO `tuner`@`%`"], False, ("REPLICA MONITOR",)),
+        ("11.8.2-MariaDB-ubu2404", ALL, True, ()),
+    ],
+)
+def test_what_a_user_may_not_see_of_replication_is_known(
+    version: str, grants: list[str], may_ask: bool, lacking: tuple[str, ...]
+) -> None:
+    known: Any = {name: [] for name in ANSWERS[version] if may_ask or name.startswith("SELECT")}
+    assert unseen(cast(Session, ScriptedSession(version, known)), grants) == lacking
+
+
+def test_the_doctor_does_not_say_none_of_what_it_may_not_see() -> None:
+    def told(**facts: Any) -> str:
+        return _shared(Facts(read_flavour("8.4.3"), may_set=True, **facts))
+
+    assert told(has_replica=False) == "none"
+    lacking = ("REPLICATION CLIENT", "PROCESS")
+    assert told(has_replica=True, unseen=lacking) == "replicates from or to another server"
+    assert told(has_replica=False, unseen=lacking) == (
+        "none that this user sees; without REPLICATION CLIENT and PROCESS it does not see all (`trimtab doctor --grant-sql`)"
+    )
+
+
 def test_a_lost_connection_says_nothing_about_replicas() -> None:
     class Lost(ScriptedSession):
         def rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
@@ -53,6 +90,8 @@ def test_a_lost_connection_says_nothing_about_replicas() -> None:
 
     with pytest.raises(StatementError, match="Lost connection"):
         has_replica(cast(Session, Lost("8.4.3", {})))
+    with pytest.raises(StatementError, match="Lost connection"):
+        unseen(cast(Session, Lost("8.4.3", {})), ONE_RIGHT)
 
 
 def test_only_old_servers_are_asked_in_the_old_words() -> None:

@@ -14,6 +14,7 @@ from trimtab.records import Endpoint
 from trimtab.workload.oltp import OltpWorkload
 from trimtab.workload.oltp.scripts import SCRIPTS, text_of
 from trimtab.workload.server import server_of
+from trimtab.workload.ycsb import YcsbWorkload
 
 ROWS = 1000
 DATA = f"trimtab_oltp_1x{ROWS}"
@@ -65,6 +66,15 @@ def test_every_script_runs_and_leaves_the_data_as_it_was(there: Endpoint, script
     digest = "SELECT COUNT(*), MIN(id), MAX(id), COUNT(DISTINCT c) FROM sbtest1"
     assert rows(there, DATA, digest) == [(ROWS, 1, ROWS, ROWS)]
     assert workload.prepare(there, quiet).was_cached
+
+
+@pytest.mark.service
+def test_tables_have_transactions_whatever_engine_the_server_makes_them_with_by_default() -> None:
+    with private_mariadb("--default-storage-engine=MyISAM") as maria:
+        for workload in (oltp(), YcsbWorkload.from_settings({"workload": "C", "records": ROWS})):
+            workload.prepare(maria.endpoint, quiet)
+        asked = "SELECT table_name, engine FROM information_schema.tables WHERE table_name IN ('sbtest1', 'usertable')"
+        assert dict(rows(maria.endpoint, "test", asked)) == {"sbtest1": "InnoDB", "usertable": "InnoDB"}
 
 
 @pytest.mark.service

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -35,7 +37,7 @@ __all__ = ["Point", "Server", "Session"]
 
 
 class Server:
-    """A `trimtab serve`.
+    """A `trimtab serve`. Threads may share it; so may a process that is forked with it, unless `http` is given.
 
     Args:
         url: default: TRIMTAB_SERVER, else http://127.0.0.1:1979.
@@ -54,7 +56,7 @@ class Server:
         http: Any = None, on_wait: Callable[[str, float], None] | None = None,
     ) -> None:  # fmt: skip
         self._place, self._patience_s, self._on_wait = Place.of(url, token), patience_s, on_wait
-        self._own = http is None
+        self._connect: Callable[[], Any] | None = None
         self._measuring: set[Session] = set()
         if http is None:
             try:
@@ -62,8 +64,10 @@ class Server:
             except ImportError as error:
                 raise no_httpx() from error
             wait = httpx.Timeout(WAIT_S + 20, connect=CONNECT_S)
-            http = httpx.Client(verify=self._place.trusted(verify), timeout=wait, mounts=NO_PROXY)
-        self._http = http
+            trusted = self._place.trusted(verify)
+            self._connect = partial(httpx.Client, verify=trusted, timeout=wait, mounts=NO_PROXY)
+            http = self._connect()
+        self._http, self._pid = http, os.getpid()
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +83,7 @@ class Server:
         for session in list(self._measuring):
             with suppress(ServerError):
                 session.leave(patience_s=0)
-        if self._own:
+        if self._connect is not None:
             self._http.close()
 
     def request(
@@ -107,6 +111,9 @@ class Server:
     def _once(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         import httpx
 
+        if self._connect is not None and self._pid != os.getpid():
+            # This process was forked: over the connections of the other one each would read what is meant for the other.
+            self._http, self._pid = self._connect(), os.getpid()
         try:
             answer = self._http.request(
                 method, f"{self._place.url}/api/v1{path}", json=body, headers=self._place.headers
@@ -196,6 +203,9 @@ class Point:
 class Session:
     """A session that was joined; iterate over it for points until it ends.
 
+    It is one client, which has one point at a time: each thread joins by itself (`Server.join`). A process that is forked with it
+    does so when it fetches.
+
     Attributes:
         best: the best config so far.
         result: "" while it goes on, then "better", "no_improvement" or "interrupted"; as the last fetch has it.
@@ -210,6 +220,7 @@ class Session:
         answer = self._server.request("POST", f"/sessions/{self.name}/clients", join_body(self._name))
         self.best: Best = best_of(answer)
         self._client: str = answer["client"]
+        self._pid = os.getpid()
 
     def __iter__(self) -> Iterator[Point]:
         while (point := self.fetch()) is not None:
@@ -223,6 +234,8 @@ class Session:
         Raises:
             ServerError: the server cannot be reached, or the session is gone.
         """
+        if self._pid != os.getpid():
+            self._join()
         while True:
             answer = self._call("fetch", {"wait_s": WAIT_S if wait_s is None else wait_s})
             self.best, self.result = best_of(answer), answer.get("result", "")
@@ -284,6 +297,8 @@ class Session:
     def leave(self, *, patience_s: float | None = None) -> None:
         """Leaves; a point that was not reported goes to another client. With `patience_s` it tries for so long only."""
         self._server._measuring.discard(self)
+        if self._pid != os.getpid():  # the client is that of the process that this one was forked from
+            return
         path = f"/sessions/{self.name}/clients/{self._client}"
         try:
             self._server.request("DELETE", path, patience_s=patience_s)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from trimtab.errors import InternalError, LoadError, TrimtabError
 from trimtab.flow import Stopped
-from trimtab.records import Trial, Verdict
+from trimtab.records import Trial, Verdict, in_hindsight
 from trimtab.session.course import Course
 from trimtab.session.journal import Journal
 from trimtab.session.layer import Setting, Stack
@@ -74,8 +74,7 @@ class Session:
         self._repeats = Repeats(study_id, self.task, layers, journal, timer)
         self._means = Means()
         self._most_lost = -1
-        self._is_paused = False
-        self._is_over = False
+        self._is_paused = self._is_over = False
         self._opens: dict[int, Open] = {}
         self._accepted = Accepted()
         self._past: list[Trial] | None = None
@@ -394,7 +393,7 @@ class Session:
             self._is_paused = what == "pause"
 
     def _end(self, verdict: Verdict) -> None:
-        self.verdict, self._is_over = verdict, True
+        self.ended(verdict, sorted(self.trials, key=lambda trial: trial.number), self.error)
         self._opens.clear()
         self._journal.end(self.status, verdict)
         self.version += 1
@@ -435,8 +434,9 @@ class Session:
         self._course.try_out()
 
     def ended(self, verdict: Verdict, trials: list[Trial], error: str) -> None:
-        """Its study had ended before: it is shown as the history has it, and nothing is replayed."""
-        self._is_over, self.verdict, self._past, self.error = True, verdict, trials, error
+        """Its study ends, or had ended before: nothing is replayed, and `trials`, by number, say what they do in a report."""
+        self._past, self._means = in_hindsight(self.task.objective, trials), Means()
+        self._is_over, self.verdict, self.error = True, verdict, error
 
     def restored(self, trials: dict[int, Trial]) -> None:
         """After the last event: what had been handed out may still be reported.

@@ -30,6 +30,7 @@ class Facts:
         beyond_rights: knobs that this user may not set although it may use SET GLOBAL.
         persisted: variables that SET PERSIST gives a value at the next start, whatever is in use now.
         has_mapped_log: whether the redo log is mapped into memory (persistent memory, tmpfs), so that it has no buffer.
+        unseen: rights without which this user cannot see all of those servers.
         no_restart: why its cluster keeps it from being restarted; "" when none does.
     """
 
@@ -39,6 +40,7 @@ class Facts:
     has_mapped_log: bool = False
     beyond_rights: frozenset[str] = frozenset()
     persisted: frozenset[str] = frozenset()
+    unseen: tuple[str, ...] = ()
     no_restart: str = ""
 
     @property

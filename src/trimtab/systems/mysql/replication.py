@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 
 from trimtab.systems.knobs import Reading
 from trimtab.systems.mysql.flavour import read_flavour
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.server_catalog import server_catalog
+from trimtab.systems.session import StatementError
 
-__all__ = ["bound_by", "has_replica", "is_replica"]
+__all__ = ["bound_by", "has_replica", "is_replica", "unseen"]
 
 _GROUP, _ADDRESS = "group_replication_group_name", "wsrep_cluster_address"
 _NODES = "gcomm://"
+_PROCESS = re.compile(r"\b(ALL PRIVILEGES|PROCESS)\b.* ON \*\.\*")
 
 
 def is_replica(session: Session) -> bool:
@@ -24,6 +27,32 @@ def is_replica(session: Session) -> bool:
 def has_replica(session: Session) -> bool:
     """Whether another server takes part, at either end or as a node of one cluster; False when this user may not know."""
     return is_replica(session) or session.finds(server_catalog("mysql").sql["dumps"]) or _n_nodes(session) > 1
+
+
+def unseen(session: Session, grants: Iterable[str]) -> tuple[str, ...]:
+    """Rights without which this user does not see every server that takes part. Without PROCESS the list of connections is not
+    refused: it has this user's own only.
+
+    Args:
+        session: of that user.
+        grants: its rows of SHOW GRANTS.
+    """
+    flavour = read_flavour(str(session.value("SELECT VERSION()")))
+    has = {
+        flavour.known.rights[-1]: _may_ask(session, flavour.replica_status),
+        "PROCESS": any(_PROCESS.search(grant) for grant in grants),
+    }
+    return tuple(right for right, is_there in has.items() if not is_there)
+
+
+def _may_ask(session: Session, statement: str) -> bool:
+    try:
+        session.rows(statement)
+    except StatementError as error:
+        if error.is_lost:
+            raise
+        return False
+    return True
 
 
 def _n_nodes(session: Session) -> int:

@@ -25,7 +25,7 @@ from trimtab.systems.mysql.pool import MEMORY_FACTS, with_live_range
 from trimtab.systems.mysql.program import find_server
 from trimtab.systems.mysql.reach import Reach
 from trimtab.systems.mysql.remote import ConnectionReach, LocalReach
-from trimtab.systems.mysql.replication import bound_by, has_replica
+from trimtab.systems.mysql.replication import bound_by, has_replica, unseen
 from trimtab.systems.mysql.session import Session
 from trimtab.systems.mysql.settings import Settings
 from trimtab.systems.mysql.variables import from_mariadb, from_mysql, persisted_text
@@ -91,6 +91,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
                 may_set=grant.may_set(grants),
                 beyond_rights=grant.beyond_rights(self._flavour_of(session), grants),
                 has_replica=has_replica(session),
+                unseen=unseen(session, grants),
                 has_mapped_log="innodb_log_file_mmap" in variables and variables["innodb_log_file_mmap"].value is True,
                 persisted=frozenset(n for n, variable in variables.items() if persisted_text(variable) is not None),
                 no_restart=CATALOG.denied[bound].reason if bound else "",
@@ -159,7 +160,7 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
         rights = "may use SET GLOBAL" if facts.may_set else "may not use SET GLOBAL: see the locked knobs"
         files = f"Trimtab's own option file {reach.include_file}"
         lost = "no include_file: changes are lost at the server's next restart"
-        shared = facts.no_restart or ("replicates from or to another server" if facts.has_replica else "none")
+        shared = facts.no_restart or _shared(facts)
         settled = "nothing waits for a restart" if self._can_restart else "Trimtab makes no restart here"
         return [
             ("server", True, f"{facts.flavour} at {reach.endpoint()}"),
@@ -169,3 +170,13 @@ class MysqlTarget(DatabaseSystem[Settings, Reach]):
             ("files", True, lost if reach.include_file is None else files),
             ("pending", found is None, settled if found is None else "; ".join(found)),
         ]
+
+
+def _shared(facts: Facts) -> str:
+    """Which servers take part, as far as this user sees them."""
+    if facts.has_replica:
+        return "replicates from or to another server"
+    if facts.unseen:
+        lacking = " and ".join(facts.unseen)
+        return f"none that this user sees; without {lacking} it does not see all (`trimtab doctor --grant-sql`)"
+    return "none"

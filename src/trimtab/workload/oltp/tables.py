@@ -18,6 +18,8 @@ _ROW_BYTES = 300
 _COPIES = 3
 """The rows, their log, and a copy for runs that write."""
 _BATCH = 1000
+_ENGINE = {"mysql": " ENGINE=InnoDB"}
+"""Named, for default_storage_engine may be one without transactions, to which hardly a knob matters."""
 _GROUPS = (10, 5)
 """Groups of eleven digits in `c` and in `pad`."""
 
@@ -34,7 +36,7 @@ def dataset(settings: OltpSettings) -> Dataset:
         server = server_of(there)
         with server.connect() as session:
             for number, table in enumerate(table_names(settings)):
-                _fill(session, table, settings.table_size, number)
+                _fill(session, table, settings.table_size, number, _ENGINE.get(there.protocol, ""))
                 server.analyse(session, (table,))
                 report(f"loaded {settings.table_size} rows into {table}")
 
@@ -46,10 +48,9 @@ def dataset(settings: OltpSettings) -> Dataset:
     return Dataset(database=settings.database, content=content, size_bytes=size_bytes, fill=fill, check=check)
 
 
-def _fill(session: Session, table: str, table_size: int, seed: int) -> None:
-    session.execute(
-        f"CREATE TABLE {table} (id int PRIMARY KEY, k int NOT NULL, c char(120) NOT NULL, pad char(60) NOT NULL)"
-    )
+def _fill(session: Session, table: str, table_size: int, seed: int, engine: str) -> None:
+    columns = "id int PRIMARY KEY, k int NOT NULL, c char(120) NOT NULL, pad char(60) NOT NULL"
+    session.execute(f"CREATE TABLE {table} ({columns}){engine}")
     for values in _batches(table_size, seed):
         session.execute(f"INSERT INTO {table} (id, k, c, pad) VALUES {values}")
     session.execute(f"CREATE INDEX {table}_k ON {table} (k)")

@@ -39,6 +39,9 @@ _RECORD_BYTES = {"mysql": (1 << 24) - 1, "mongodb": 1 << 24}
 _FIELD_BYTES, _KEY_BYTES = 16, 300
 """At most, beside the contents of a field (its name, type and length), and of a key."""
 
+_ENGINE = {"mysql": " ENGINE=InnoDB"}
+"""Named, for default_storage_engine may be one without transactions, to which hardly a knob matters."""
+
 PAIRS = ("mongodb", "wiredtiger")
 """Protocols of stores of records by key: no table has to be made, and no statement is sent."""
 
@@ -97,7 +100,7 @@ def _create(there: Endpoint, settings: YcsbSettings) -> None:
     fields = ", ".join(f"field{i} {kind}" for i in range(settings.fields))
     key = "text" if there.protocol == "cql" else "varchar(255)"
     with store_of(there).connect() as session:
-        session.execute(f"CREATE TABLE {TABLE} (ycsb_key {key} PRIMARY KEY, {fields})")
+        session.execute(f"CREATE TABLE {TABLE} (ycsb_key {key} PRIMARY KEY, {fields}){_ENGINE.get(there.protocol, '')}")
 
 
 def _insert(there: Endpoint, settings: YcsbSettings, batch: int, report: Callable[[str], None]) -> None:
