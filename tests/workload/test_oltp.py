@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from tests.servers.mariadb import private_mariadb
+from tests.servers.mysql import private_mysql
 from tests.workload.runs import counts, load, quiet
 from trimtab.errors import UsageError
 from trimtab.records import Endpoint
+from trimtab.workload.database import clone
 from trimtab.workload.oltp import OltpWorkload
 from trimtab.workload.oltp.scripts import SCRIPTS, text_of
 from trimtab.workload.server import server_of
@@ -75,6 +77,17 @@ def test_tables_have_transactions_whatever_engine_the_server_makes_them_with_by_
             workload.prepare(maria.endpoint, quiet)
         asked = "SELECT table_name, engine FROM information_schema.tables WHERE table_name IN ('sbtest1', 'usertable')"
         assert dict(rows(maria.endpoint, "test", asked)) == {"sbtest1": "InnoDB", "usertable": "InnoDB"}
+
+
+@pytest.mark.service
+def test_a_copy_has_its_rows_where_nothing_is_committed_by_itself() -> None:
+    with private_mysql() as mysql:
+        there = mysql.endpoint
+        rows(there, "mysql", "SET GLOBAL autocommit = 0")
+        oltp().prepare(there, quiet)
+        for _ in range(5):  # several sessions copy; any of them may take the table
+            clone(there, DATA, f"{DATA}_run")
+            assert rows(there, f"{DATA}_run", "SELECT COUNT(*) FROM sbtest1") == [(ROWS,)]
 
 
 @pytest.mark.service

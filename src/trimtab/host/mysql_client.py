@@ -56,6 +56,10 @@ def _plain(value: str) -> str:
     return re.sub(r"\\(.)", lambda escaped: _ESCAPES.get(escaped[1], escaped[0]), text)
 
 
+_AUTOCOMMIT = "SET SESSION autocommit = 1"
+"""MySQL greets as if it had it on also where it is off for all, and the library, which believes that, leaves it off."""
+
+
 def login(
     host: str,
     port: int,
@@ -90,6 +94,7 @@ def login(
         **where, **_tls(host, options), user=user, password=password, database=database, autocommit=True,
         charset="utf8mb4", connect_timeout=login_timeout_s, read_timeout=answer_timeout_s,
         write_timeout=answer_timeout_s, program_name="trimtab", client_flag=client_flag, defer_connect=True,
+        init_command=_AUTOCOMMIT,
     )  # fmt: skip
     own = _unix_socket(host, login_timeout_s)
     # So it sends a password over a socket of ours as it does over one of its own: nobody can listen.
