@@ -39,6 +39,9 @@ _PUNCTUAL = 0.95
 _MANY_BASELINES = 16
 """Runs of the baseline from which on not each of them has all trials judged again."""
 
+_MOST_JUDGED = 1000
+"""Trials up to which all are judged again: a searcher that is told thousands once more keeps the clients of a session waiting."""
+
 _YARDSTICK_RUNS = 6
 """Latest runs of the baseline that the guards compare a trial with."""
 
@@ -308,7 +311,7 @@ class Scorer:
         """Losses by the baseline as it is known now to have been: until its next run, all was compared with the last one. Of many
         runs only whole sixteenths ask for it: thousands of trials are judged, and told to a searcher, each time."""
         n = len(self.track)
-        if n >= _MANY_BASELINES and n % (1 << n.bit_length() - 4):
+        if (n >= _MANY_BASELINES and n % (1 << n.bit_length() - 4)) or len(self.trials) > _MOST_JUDGED:
             return
         times = [self._judged_s[trial.number] for trial in self.trials]
         judged = judged_again(self.task.objective, self.track, self.trials, times)
